@@ -1,0 +1,140 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Arguments are the training arguments that Rejoin honours, under the names and
+// with the defaults of transformers.TrainingArguments (5.12). The tag is the
+// name; a dotted one lies inside a nested argument.
+type Arguments struct {
+	PerDeviceTrainBatchSize   int     `arg:"per_device_train_batch_size"`
+	GradientAccumulationSteps int     `arg:"gradient_accumulation_steps"`
+	NumTrainEpochs            float64 `arg:"num_train_epochs"`
+	MaxSteps                  int     `arg:"max_steps"` // ≤ 0: num_train_epochs decides
+
+	LearningRate      float64        `arg:"learning_rate"`
+	WeightDecay       float64        `arg:"weight_decay"`
+	AdamBeta1         float64        `arg:"adam_beta1"`
+	AdamBeta2         float64        `arg:"adam_beta2"`
+	AdamEpsilon       float64        `arg:"adam_epsilon"`
+	MaxGradNorm       float64        `arg:"max_grad_norm"` // 0: measured, not clipped
+	Optim             string         `arg:"optim"`
+	LRSchedulerType   string         `arg:"lr_scheduler_type"`
+	LRSchedulerKwargs map[string]any `arg:"lr_scheduler_kwargs"`
+	WarmupSteps       float64        `arg:"warmup_steps"` // below 1: a fraction of all steps
+
+	Seed     int64  `arg:"seed"`
+	DataSeed *int64 `arg:"data_seed"` // nil: Seed
+
+	LoggingStrategy  string  `arg:"logging_strategy"`
+	LoggingSteps     float64 `arg:"logging_steps"` // below 1: a fraction of all steps
+	LoggingFirstStep bool    `arg:"logging_first_step"`
+	SaveStrategy     string  `arg:"save_strategy"`
+	SaveSteps        float64 `arg:"save_steps"` // below 1: a fraction of all steps
+	EvalSteps        float64 `arg:"eval_steps"` // kept for trainer_state.json; 0: none given
+
+	DataloaderDropLast bool `arg:"dataloader_drop_last"`
+	SplitBatches       bool `arg:"accelerator_config.split_batches"`
+	EvenBatches        bool `arg:"accelerator_config.even_batches"`
+}
+
+// DefaultArguments are the Trainer's defaults.
+func DefaultArguments() Arguments {
+	return Arguments{
+		PerDeviceTrainBatchSize: 8, GradientAccumulationSteps: 1, NumTrainEpochs: 3, MaxSteps: -1,
+		LearningRate: 5e-5, AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEpsilon: 1e-8, MaxGradNorm: 1,
+		Optim: "adamw_torch_fused", LRSchedulerType: "linear",
+		Seed: 42, LoggingStrategy: "steps", LoggingSteps: 500, SaveStrategy: "steps", SaveSteps: 500,
+		EvenBatches: true,
+	}
+}
+
+// SamplerSeed is the seed of the sampler's generator: data_seed, or seed.
+func (a *Arguments) SamplerSeed() int64 {
+	if a.DataSeed != nil {
+		return *a.DataSeed
+	}
+	return a.Seed
+}
+
+// inert names the Trainer's arguments that change nothing Rejoin computes, or
+// nothing on a CPU without mixed precision; they are read and passed over.
+// changing gives, for arguments that would change the numbers and that Rejoin
+// does not have, the values that leave them off.
+var changing = map[string][]any{
+	"label_smoothing_factor":                  {0.0},
+	"neftune_noise_alpha":                     {nil},
+	"train_sampling_strategy":                 {"random"},
+	"group_by_length":                         {false},
+	"auto_find_batch_size":                    {false},
+	"ignore_data_skip":                        {false},
+	"deepspeed":                               {nil},
+	"optim_args":                              {nil, ""},
+	"optim_target_modules":                    {nil},
+	"load_best_model_at_end":                  {false},
+	"accelerator_config.dispatch_batches":     {nil, false},
+	"accelerator_config.use_seedable_sampler": {true},
+}
+
+// Validate reports every value that cannot be trained with, at once.
+func (a *Arguments) Validate() error {
+	var errs []error
+	refuse := func(name string, found any, expected string) {
+		errs = append(errs, &ArgumentError{Name: name, Found: fmt.Sprint(found), Expected: expected})
+	}
+	positive := func(name string, v float64) {
+		if !(v > 0) || math.IsInf(v, 0) {
+			refuse(name, v, "a number above 0")
+		}
+	}
+	notNegative := func(name string, v float64) {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			refuse(name, v, "0 or more")
+		}
+	}
+	oneOf := func(name, v string, choices ...string) {
+		if !slices.Contains(choices, v) {
+			refuse(name, v, "one of "+strings.Join(choices, ", "))
+		}
+	}
+	positive("per_device_train_batch_size", float64(a.PerDeviceTrainBatchSize))
+	positive("gradient_accumulation_steps", float64(a.GradientAccumulationSteps))
+	if a.MaxSteps <= 0 {
+		positive("num_train_epochs", a.NumTrainEpochs)
+	}
+	notNegative("learning_rate", a.LearningRate)
+	notNegative("weight_decay", a.WeightDecay)
+	notNegative("adam_epsilon", a.AdamEpsilon)
+	notNegative("max_grad_norm", a.MaxGradNorm)
+	notNegative("warmup_steps", a.WarmupSteps)
+	for name, beta := range map[string]float64{"adam_beta1": a.AdamBeta1, "adam_beta2": a.AdamBeta2} {
+		if !(beta >= 0 && beta < 1) {
+			refuse(name, beta, "at least 0 and below 1")
+		}
+	}
+	oneOf("optim", a.Optim, "adamw_torch", "adamw_torch_fused")
+	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
+	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch")
+	if a.LoggingStrategy == "steps" {
+		positive("logging_steps", a.LoggingSteps)
+	}
+	if a.SaveStrategy == "steps" {
+		positive("save_steps", a.SaveSteps)
+	}
+	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	return errors.Join(errs...)
+}
+
+// ArgumentError names a training argument whose value cannot be used.
+type ArgumentError struct {
+	Name, Found, Expected string
+}
+
+func (e *ArgumentError) Error() string {
+	return fmt.Sprintf("training argument %s: found %s, expected %s", e.Name, e.Found, e.Expected)
+}

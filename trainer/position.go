@@ -1,0 +1,116 @@
+package trainer
+
+import (
+	"fmt"
+	"math"
+)
+
+// Plan is how a run divides its work: micro-batches into updates, updates into
+// epochs. Its numbers are the Trainer's (set_initial_training_values,
+// transformers 5.12).
+type Plan struct {
+	BatchesPerEpoch int // micro-batches of each rank in one epoch
+	Accumulation    int // micro-batches of an update; the epoch's last may have fewer
+	UpdatesPerEpoch int
+	Epochs          int
+	MaxSteps        int // updates of the whole run
+	WarmupSteps     int
+	LoggingSteps    int
+	SaveSteps       int
+}
+
+// NewPlan divides batchesPerEpoch micro-batches per rank as args say.
+func NewPlan(args *Arguments, batchesPerEpoch int) (Plan, error) {
+	if batchesPerEpoch < 1 {
+		return Plan{}, fmt.Errorf("an epoch has no batch: the data has fewer rows than one batch of %d rows on every rank", args.PerDeviceTrainBatchSize)
+	}
+	p := Plan{BatchesPerEpoch: batchesPerEpoch, Accumulation: args.GradientAccumulationSteps}
+	p.UpdatesPerEpoch = max(1, ceilDiv(batchesPerEpoch, p.Accumulation))
+	if args.MaxSteps > 0 {
+		p.MaxSteps = args.MaxSteps
+		p.Epochs = ceilDiv(args.MaxSteps, p.UpdatesPerEpoch)
+	} else {
+		p.Epochs = int(math.Ceil(args.NumTrainEpochs))
+		p.MaxSteps = int(math.Ceil(args.NumTrainEpochs * float64(p.UpdatesPerEpoch)))
+	}
+	p.WarmupSteps = absoluteSteps(args.WarmupSteps, p.MaxSteps)
+	p.LoggingSteps = absoluteSteps(args.LoggingSteps, p.MaxSteps)
+	p.SaveSteps = absoluteSteps(args.SaveSteps, p.MaxSteps)
+	return p, nil
+}
+
+// absoluteSteps reads a number of steps that may be a fraction of the run.
+func absoluteSteps(steps float64, maxSteps int) int {
+	if steps >= 1 {
+		return int(steps)
+	}
+	return int(math.Ceil(float64(maxSteps) * steps))
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// Position is how far a run has come. It says which micro-batch comes next.
+type Position struct {
+	Step  int // updates done in the whole run: global_step
+	Epoch int // the epoch that the next micro-batch belongs to, from 0
+	Batch int // micro-batches of that epoch already done, on each rank
+}
+
+// PositionAt is the position after step updates.
+func (p Plan) PositionAt(step int) Position {
+	return Position{
+		Step:  step,
+		Epoch: step / p.UpdatesPerEpoch,
+		Batch: step % p.UpdatesPerEpoch * p.Accumulation,
+	}
+}
+
+// GroupSize is how many micro-batches the update that starts at pos has: the
+// epoch's last update takes what is left, and is divided by that number.
+func (p Plan) GroupSize(pos Position) int {
+	return min(p.Accumulation, p.BatchesPerEpoch-pos.Batch)
+}
+
+// Advance is the position after the update that starts at pos, and the epoch
+// count to log for it: e + done/B, whole at an epoch's end.
+func (p Plan) Advance(pos Position) (next Position, epoch float64) {
+	next = Position{Step: pos.Step + 1, Epoch: pos.Epoch, Batch: pos.Batch + p.GroupSize(pos)}
+	epoch = float64(pos.Epoch) + float64(next.Batch)/float64(p.BatchesPerEpoch)
+	if next.Batch >= p.BatchesPerEpoch {
+		next.Epoch, next.Batch = next.Epoch+1, 0
+	}
+	return next, epoch
+}
+
+// Actions are what is to be done after an update.
+type Actions struct {
+	Log, Save, Stop bool
+	// EpochEnd: the update was the last of its epoch. The Trainer logs and saves
+	// by epoch only after it has done so by steps.
+	EpochEnd bool
+}
+
+// After decides what follows the update that led to next. lastLogged is the step
+// of the last log entry. Source: DefaultFlowCallback, transformers 5.12.
+func (p Plan) After(args *Arguments, next Position, lastLogged int) Actions {
+	a := Actions{Stop: next.Step >= p.MaxSteps}
+	a.EpochEnd = next.Batch == 0 || a.Stop
+	bySteps := args.LoggingStrategy == "steps" && next.Step%p.LoggingSteps == 0
+	first := args.LoggingFirstStep && next.Step == 1
+	byEpoch := args.LoggingStrategy == "epoch" && a.EpochEnd
+	a.Log = (bySteps || first || byEpoch) && next.Step > lastLogged
+	switch args.SaveStrategy {
+	case "steps":
+		a.Save = next.Step%p.SaveSteps == 0 || a.Stop
+	case "epoch":
+		a.Save = a.EpochEnd
+	}
+	return a
+}
+
+// SamplesSeen is the number of rows that all ranks together have trained on,
+// wrapped-around ones included, at pos.
+func (p Plan) SamplesSeen(pos Position, batchSize, worldSize int) int64 {
+	batches := int64(pos.Epoch)*int64(p.BatchesPerEpoch) + int64(pos.Batch)
+	return batches * int64(batchSize) * int64(worldSize)
+}
