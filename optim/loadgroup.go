@@ -1,0 +1,146 @@
+package optim
+
+import (
+	"fmt"
+
+	"rejoin/pyobj"
+)
+
+// groupReader reads a group's line of a state dict; the first error sticks.
+type groupReader struct {
+	line *pyobj.Dict
+	path string
+	err  error
+}
+
+// read checks the options and keeps the line as it stands, without "params" and
+// with what torch adds for files of older versions (Adam.__setstate__).
+func (r *groupReader) read(decoupled bool) loadedGroup {
+	var g loadedGroup
+	for _, e := range r.line.Entries() {
+		if e.Key != "params" {
+			g.entries = append(g.entries, e)
+		}
+	}
+	g.numbers = r.numbers()
+	o := &g.options
+	o.LR = r.number("lr")
+	o.Beta1, o.Beta2 = r.betas()
+	o.Eps = r.number("eps")
+	o.WeightDecay = r.number("weight_decay")
+	o.AMSGrad = r.boolean(&g.group, "amsgrad", false)
+	o.Maximize = r.boolean(&g.group, "maximize", false)
+	foreach := r.boolean(&g.group, "foreach", nil)
+	r.boolean(&g.group, "capturable", false)
+	r.boolean(&g.group, "differentiable", false)
+	g.decoupled = r.boolean(&g.group, "decoupled_weight_decay", false)
+	fused := r.boolean(&g.group, "fused", nil)
+	switch {
+	case fused && foreach:
+		r.fail("fused", fmt.Errorf("it and \"foreach\" cannot both be true"))
+	case fused:
+		o.Implementation = Fused
+	case foreach:
+		o.Implementation = Foreach
+	}
+	if decoupled {
+		g.decoupled = true
+		g.set("decoupled_weight_decay", true)
+	}
+	if v, ok := r.line.Get("initial_lr"); ok {
+		var err error
+		g.initialLR, err = readScalar(v)
+		r.fail("initial_lr", err)
+	}
+	if r.err == nil {
+		if err := o.validate(); err != nil {
+			r.err = stateError(r.path, err)
+		}
+	}
+	return g
+}
+
+func (r *groupReader) fail(key string, err error) {
+	if err != nil && r.err == nil {
+		r.err = stateError(fmt.Sprintf("%s[%q]", r.path, key), err)
+	}
+}
+
+func (r *groupReader) value(key string) (any, bool) {
+	v, ok := r.line.Get(key)
+	if !ok {
+		r.fail(key, fmt.Errorf("is missing; the group has %s", keyList(r.line)))
+	}
+	return v, ok
+}
+
+func (r *groupReader) number(key string) float64 {
+	v, ok := r.value(key)
+	if !ok {
+		return 0
+	}
+	f, err := readScalar(v)
+	r.fail(key, err)
+	return f
+}
+
+func (r *groupReader) betas() (beta1, beta2 float64) {
+	v, ok := r.value("betas")
+	if !ok {
+		return 0, 0
+	}
+	items, err := pyobj.AsItems(v)
+	if err == nil && len(items) != 2 {
+		err = fmt.Errorf("expected two numbers, found %d", len(items))
+	}
+	if err != nil {
+		r.fail("betas", err)
+		return 0, 0
+	}
+	beta1, err = readScalar(items[0])
+	r.fail("betas", err)
+	beta2, err = readScalar(items[1])
+	r.fail("betas", err)
+	return beta1, beta2
+}
+
+// boolean reads a flag, where None is false. A missing one gets torch's default
+// in the group's entries.
+func (r *groupReader) boolean(g *group, key string, missing any) bool {
+	v, ok := r.line.Get(key)
+	if !ok {
+		g.set(key, missing)
+		v = missing
+	}
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	}
+	n, err := pyobj.AsInt(v)
+	r.fail(key, err)
+	return n != 0
+}
+
+func (r *groupReader) numbers() []int64 {
+	v, ok := r.value("params")
+	if !ok {
+		return nil
+	}
+	items, err := pyobj.AsItems(v)
+	if err != nil {
+		r.fail("params", err)
+		return nil
+	}
+	numbers := make([]int64, len(items))
+	for i, item := range items {
+		n, err := pyobj.AsInt(item)
+		if err != nil {
+			r.fail("params", err)
+			return nil
+		}
+		numbers[i] = n
+	}
+	return numbers
+}
