@@ -1,0 +1,51 @@
+# Everything a developer, a user or CI runs. Needs Go 1.26, make and git;
+# gcc adds the race detector, Debian's python3-torch adds `make interop`.
+
+GO     ?= go
+OUT    ?= out
+PYTHON ?= /usr/bin/python3
+LINT   := bin/tools/golangci-lint
+SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum 2>/dev/null)
+
+.PHONY: build demo test test-plain check interop proto bench fuzz cross clean
+
+build: bin/launch bin/worker ## the two programs, without cgo
+
+bin/launch bin/worker: $(SOURCES)
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/launch ./cmd/worker
+
+demo: build ## train two workers, resume, and compare with the uninterrupted run
+	@scripts/demo.sh $(OUT)
+
+# The race detector needs cgo, so a C compiler.
+test: ## every test
+	@if command -v gcc >/dev/null 2>&1; then \
+	  echo "go test -race ./..."; CGO_ENABLED=1 $(GO) test -race ./...; \
+	else \
+	  echo "no gcc here: testing without the race detector"; CGO_ENABLED=0 $(GO) test ./...; \
+	fi
+
+check: $(LINT) cross ## formatting, vet, static analysis, import directions, module files
+	$(LINT) run ./...
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+
+$(LINT): tools/go.mod tools/go.sum
+	@mkdir -p $(dir $@)
+	CGO_ENABLED=0 $(GO) build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+cross: ## the programs build for the other machines people have
+	@for target in linux/amd64 linux/arm64 darwin/arm64; do \
+	  echo "building for $$target"; \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/launch && \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/worker || exit 1; \
+	done
+
+interop: build ## real torch loads what we write, and we load what it writes
+	REJOIN_INTEROP=1 REJOIN_PYTHON=$(PYTHON) $(GO) test -run Interop -count=1 -v ./... | grep -v -e '^=== ' -e 'no test files' -e 'no tests to run'
+
+bench: ## the benchmarks
+	$(GO) test -run '^$$' -bench . ./...
+
+clean:
+	rm -rf bin $(OUT)

@@ -1,0 +1,113 @@
+package trainer
+
+import (
+	"context"
+)
+
+// Bucket capacities in bytes, torch DistributedDataParallel's: the first one is
+// small so that reducing starts early.
+const (
+	firstBucketBytes = 1 << 20
+	bucketBytes      = 25 << 20
+)
+
+// bucket is a run of the flat gradient that is averaged in one operation.
+type bucket struct {
+	from, to int // elements of the flat gradient
+	params   int // parameters whose gradients lie in it
+}
+
+// buckets divides parameters, given by their element ranges in the flat
+// gradient, into buckets from the last parameter to the first: the order in
+// which backward finishes them. It depends on the model alone, so that every
+// rank, and every resumed run, sums in the same order.
+func buckets(offsets []int, total int) (out []bucket, ofParam []int) {
+	ofParam = make([]int, len(offsets))
+	end, capacity := total, firstBucketBytes/4
+	current := bucket{from: end, to: end}
+	for i := len(offsets) - 1; i >= 0; i-- {
+		if current.params > 0 && current.to-offsets[i] > capacity {
+			out = append(out, current)
+			capacity = bucketBytes / 4
+			current = bucket{from: current.from, to: current.from}
+		}
+		current.from = offsets[i]
+		current.params++
+		ofParam[i] = len(out)
+	}
+	if current.params > 0 {
+		out = append(out, current)
+	}
+	return out, ofParam
+}
+
+// reducer averages gradients over ranks while backward still computes others.
+// One goroutine, which lives from begin to wait, reduces the buckets strictly
+// in order.
+type reducer struct {
+	group   Group
+	grads   []float32
+	buckets []bucket
+	ofParam []int
+
+	missing []int // parameters not yet ready, by bucket
+	next    int   // the first bucket not yet handed over
+	ready   chan bucket
+	done    chan error
+}
+
+func newReducer(g Group, grads []float32, offsets []int) *reducer {
+	bs, ofParam := buckets(offsets, len(grads))
+	return &reducer{group: g, grads: grads, buckets: bs, ofParam: ofParam, missing: make([]int, len(bs))}
+}
+
+// begin makes ready for one backward; wait must follow it.
+func (r *reducer) begin(ctx context.Context) {
+	for i, b := range r.buckets {
+		r.missing[i] = b.params
+	}
+	r.next = 0
+	r.done = make(chan error, 1)
+	if r.group.Size() == 1 || len(r.buckets) == 1 {
+		r.ready = nil
+		return
+	}
+	ready := make(chan bucket, len(r.buckets))
+	r.ready = ready
+	go func() {
+		var err error
+		for b := range ready {
+			if err == nil {
+				err = r.group.AllReduceMean(ctx, r.grads[b.from:b.to])
+			}
+		}
+		r.done <- err
+	}()
+}
+
+// gradientReady tells that a parameter's gradient is final. It is called on the
+// goroutine that runs backward, once for each parameter.
+func (r *reducer) gradientReady(param int) {
+	if r.ready == nil {
+		return
+	}
+	r.missing[r.ofParam[param]]--
+	for r.next < len(r.buckets) && r.missing[r.next] == 0 {
+		r.ready <- r.buckets[r.next]
+		r.next++
+	}
+}
+
+// wait returns when every gradient is averaged, or an operation failed. The
+// buckets that backward did not announce (a failed backward) are not reduced.
+func (r *reducer) wait(ctx context.Context) error {
+	if r.group.Size() == 1 {
+		return nil
+	}
+	if r.ready == nil { // one bucket: a hand-off would only cost
+		b := r.buckets[0]
+		return r.group.AllReduceMean(ctx, r.grads[b.from:b.to])
+	}
+	close(r.ready)
+	return <-r.done
+}
