@@ -18,10 +18,15 @@ func GradNorm(params []*Param) float32 {
 // ClipGradNorm scales all gradients, in place, so that their norm is at most
 // maxNorm, and returns the norm they had ([GradNorm]). The factor is
 // min(1, maxNorm/(norm + 1e-6)) in float32, as in torch.nn.utils.clip_grad_norm_;
-// with a norm that is not finite, it leaves NaN or zeros, as torch does, and
-// with maxNorm 0, zeros: the Trainer's max_grad_norm 0 means [GradNorm] alone.
+// with a norm that is not finite, it leaves NaN or zeros, as torch does.
+//
+// With maxNorm 0 or less nothing is scaled, which is what max_grad_norm 0 means
+// to the Trainer; torch's function would leave zeros.
 func ClipGradNorm(params []*Param, maxNorm float64) float32 {
 	total := GradNorm(params)
+	if maxNorm <= 0 {
+		return total
+	}
 	// torch divides a number by a tensor by multiplying with its reciprocal.
 	factor := float32(1 / float32(total+1e-6) * float32(maxNorm))
 	if factor >= 1 {

@@ -59,7 +59,7 @@ var schedules = map[string]newSchedule{
 // optimization.py. The cosine is correctly rounded; glibc's differs from that
 // in the last place for about one argument in a thousand.
 func NewSchedule(name string, warmup, total int, kwargs map[string]any) (Schedule, error) {
-	make, ok := schedules[name]
+	build, ok := schedules[name]
 	if !ok {
 		return Schedule{}, fmt.Errorf("learning rate schedule %q is not known; known are %v", name, slices.Sorted(maps.Keys(schedules)))
 	}
@@ -67,7 +67,7 @@ func NewSchedule(name string, warmup, total int, kwargs map[string]any) (Schedul
 		return Schedule{}, fmt.Errorf("learning rate schedule %q: %d warm-up steps of %d, expected no negative number", name, warmup, total)
 	}
 	rest := maps.Clone(kwargs)
-	s, err := make(warmup, total, rest)
+	s, err := build(warmup, total, rest)
 	if err != nil {
 		return Schedule{}, fmt.Errorf("learning rate schedule %q: %w", name, err)
 	}

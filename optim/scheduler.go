@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -24,8 +25,11 @@ type Scheduler struct {
 // NewScheduler attaches a schedule to an optimizer. As torch's constructor
 // does, it notes each group's learning rate as its initial one, if it has none
 // yet, and sets the rates of step 0. So attach first and load state after:
-// optimizer, then scheduler.
-func NewScheduler(optimizer *Adam, schedule Schedule) *Scheduler {
+// optimizer, then scheduler. A schedule that [NewSchedule] did not make is an error.
+func NewScheduler(optimizer *Adam, schedule Schedule) (*Scheduler, error) {
+	if schedule.factor == nil {
+		return nil, errors.New("scheduler got no learning rate schedule")
+	}
 	s := &Scheduler{optimizer: optimizer, schedule: schedule, lastEpoch: -1}
 	for i := range optimizer.NumGroups() {
 		optimizer.setInitialLR(i, optimizer.LearningRate(i))
@@ -33,7 +37,7 @@ func NewScheduler(optimizer *Adam, schedule Schedule) *Scheduler {
 		s.baseLRs = append(s.baseLRs, base)
 	}
 	s.Step()
-	return s
+	return s, nil
 }
 
 // Step moves to the next step and sets the optimizer's learning rates. Call it

@@ -116,11 +116,11 @@ func (tc *adamCase) build(t *testing.T) (*Adam, []*Param) {
 		params = append(params, p)
 		groups[i%2].Params = append(groups[i%2].Params, p)
 	}
-	make := NewAdam
+	create := NewAdam
 	if tc.AdamW {
-		make = NewAdamW
+		create = NewAdamW
 	}
-	a, err := make(groups)
+	a, err := create(groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,10 @@ func TestSchedulesEqualTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := smallAdam(t, tc.LR)
-			s := NewScheduler(a, schedule)
+			s, err := NewScheduler(a, schedule)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for step, want := range tc.Rates {
 				got := a.LearningRate(0)
 				tolerance := 0.0

@@ -129,7 +129,7 @@ def main(folder):
         "adam.json": [adam(c, gen) for c in ADAM],
         "schedules.json": [schedule(*s) for s in SCHEDULES],
         "clip.json": [clip([[n]], 0.5, 0, gen) for n in range(1, 41)]
-        + [clip([[16, 64], [16], [10, 16], [10]], m, s, gen) for m, s in ((1.0, -1), (1.0, 1), (0.7, 0), (2.5, 2), (0.0, 0))]
+        + [clip([[16, 64], [16], [10, 16], [10]], m, s, gen) for m, s in ((1.0, -1), (1.0, 1), (0.7, 0), (2.5, 2), (1e-3, 0))]
         + [clip([[3], [100]], 1.0, -30, gen), clip([[1], [9]], 1.0, 19.5, gen)],
     }
     for name, cases in files.items():
