@@ -77,7 +77,7 @@ func adamElement(p, g, m, v float32, c *AdamCoeffs, tail bool) (newP, newM, newV
 	if c.L2 != 0 {
 		g = fma32(p, c.L2, g)
 	}
-	if w, d := c.OneMinusBeta1, g-m; w < 0.5 {
+	if w, d := c.OneMinusBeta1, g-m; !(w >= 0.5) {
 		m = fma32(w, d, m)
 	} else {
 		m = fma32(w-1, d, g)

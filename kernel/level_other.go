@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package kernel
+
+const hasAVX2 = false
