@@ -98,13 +98,12 @@ func (a *Adam) SetLearningRate(i int, lr float64) {
 // InitialLR is the learning rate of group i that a scheduler scales, if one
 // has been attached or the loaded state dict came from such a run.
 func (a *Adam) InitialLR(i int) (lr float64, ok bool) {
-	_, ok = a.groups[i].get("initial_lr")
-	return a.groups[i].initialLR, ok
+	return a.groups[i].initialLR, a.groups[i].has("initial_lr")
 }
 
 // setInitialLR gives group i an initial learning rate if it has none.
 func (a *Adam) setInitialLR(i int, lr float64) {
-	if _, ok := a.groups[i].get("initial_lr"); !ok {
+	if !a.groups[i].has("initial_lr") {
 		a.groups[i].initialLR = lr
 		a.groups[i].set("initial_lr", lr)
 	}

@@ -1,6 +1,10 @@
 package optim
 
-import "math"
+import (
+	"math"
+
+	"rejoin/kernel"
+)
 
 // GradNorm is the Euclidean norm of all gradients together, in float32: the
 // norm of the parameters' norms, as torch.nn.utils.get_total_norm takes it.
@@ -33,9 +37,7 @@ func ClipGradNorm(params []*Param, maxNorm float64) float32 {
 		return total // a product with 1 changes nothing
 	}
 	for _, p := range params {
-		for i := range p.Grad {
-			p.Grad[i] *= factor
-		}
+		kernel.Scale(p.Grad, factor)
 	}
 	return total
 }

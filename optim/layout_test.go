@@ -20,8 +20,7 @@ func TestLayoutErrorPrintsBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = other.LoadStateDict(saved)
-	var layoutErr *LayoutError
-	if !errors.As(err, &layoutErr) {
+	if _, ok := errors.AsType[*LayoutError](err); !ok {
 		t.Fatalf("error is %v (%T), want a *LayoutError", err, err)
 	}
 	const want = `optimizer state does not fit the model: parameter 1 of group 0 has shape [3 6] in the file, [4 6] in the model (backbone.2.weight)

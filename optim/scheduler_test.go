@@ -127,8 +127,7 @@ func TestSchedulerLoadRefuses(t *testing.T) {
 			d := s.StateDict()
 			tc.change(d)
 			err := s.LoadStateDict(d)
-			var stateErr *StateError
-			if !errors.As(err, &stateErr) || !strings.Contains(err.Error(), tc.want) {
+			if _, ok := errors.AsType[*StateError](err); !ok || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error is %v (%T), want %q in a *StateError", err, err, tc.want)
 			}
 			if !reflect.DeepEqual(s.StateDict(), before) {

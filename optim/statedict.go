@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"slices"
+
 	"rejoin/pyobj"
 	"rejoin/tensor"
 )
@@ -52,14 +54,9 @@ func flag(on bool) any {
 	return nil
 }
 
-// get returns the value of key in the group's line of the state dict.
-func (g *group) get(key string) (any, bool) {
-	for _, e := range g.entries {
-		if e.Key == key {
-			return e.Value, true
-		}
-	}
-	return nil, false
+// has reports whether key stands in the group's line of the state dict.
+func (g *group) has(key string) bool {
+	return slices.ContainsFunc(g.entries, func(e pyobj.Entry) bool { return e.Key == key })
 }
 
 // set replaces the value of key, or adds it at the end.
@@ -122,5 +119,5 @@ func (p *parameter) stateDict() *pyobj.Dict {
 }
 
 func (p *parameter) moment(values []float32) *tensor.Tensor {
-	return tensor.FromFloat32(values, append([]int(nil), p.Shape...)...)
+	return tensor.FromFloat32(values, slices.Clone(p.Shape)...)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // mlp makes the parameters of a small model and its AdamW, in the Trainer's groups.
-func mlp(t testing.TB, change func(*Options)) ([]*Param, *Adam) {
+func mlp(t *testing.T, change func(*Options)) ([]*Param, *Adam) {
 	t.Helper()
 	params := []*Param{
 		testParam("backbone.0.weight", 6, 5), testParam("backbone.0.bias", 6),
@@ -40,7 +40,7 @@ func train(params []*Param, a *Adam, from, to int) {
 }
 
 // at follows keys and indices through a state dict.
-func at(t testing.TB, v any, path ...any) any {
+func at(t *testing.T, v any, path ...any) any {
 	t.Helper()
 	for _, key := range path {
 		switch c := v.(type) {
@@ -325,74 +325,13 @@ func TestLoadRefuses(t *testing.T) {
 			d := a.StateDict()
 			tc.change(d)
 			err := a.LoadStateDict(d)
-			var stateErr *StateError
-			if !errors.As(err, &stateErr) || !strings.Contains(err.Error(), tc.want) {
+			if _, ok := errors.AsType[*StateError](err); !ok || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error is %v (%T), want %q in a *StateError", err, err, tc.want)
 			}
 			if !reflect.DeepEqual(a.StateDict(), before) {
 				t.Error("the optimizer changed")
 			}
 		})
-	}
-}
-
-// Any value in any place of a state dict gives an error or loads; nothing
-// panics, and an error changes nothing.
-func TestLoadOfAnyValueAnywhere(t *testing.T) {
-	values := []any{
-		nil, true, int64(-3), int64(1) << 62, new(big.Int).Lsh(big.NewInt(1), 90), 1e308, -0.5, complex(1, 2), "text", pyobj.Bytes("b"),
-		&pyobj.List{}, &pyobj.Tuple{Items: []any{nil}}, pyobj.NewDict(), pyobj.Size{2}, &pyobj.Object{Class: pyobj.Global{Module: "m", Name: "C"}},
-		&pyobj.NumpyScalar{Dtype: "f8", Data: []byte{1}}, tensor.FromFloat32(nil, 0), tensor.FromFloat32([]float32{1}),
-		&tensor.Tensor{}, &tensor.Tensor{DType: tensor.Bool, Shape: []int{-1}, Stride: []int{1}}, &pyobj.Parameter{Data: tensor.FromFloat32([]float32{1, 2}, 2)},
-	}
-	var count int
-	// replace puts v in the n-th place below d and reports whether there is one.
-	var replace func(d any, n *int, v any) bool
-	replace = func(d any, n *int, v any) bool {
-		switch d := d.(type) {
-		case *pyobj.Dict:
-			for _, e := range d.Entries() {
-				if *n--; *n < 0 {
-					d.Set(e.Key, v)
-					return true
-				}
-				if replace(e.Value, n, v) {
-					return true
-				}
-			}
-		case *pyobj.List:
-			for i := range d.Items {
-				if *n--; *n < 0 {
-					d.Items[i] = v
-					return true
-				}
-				if replace(d.Items[i], n, v) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	for place, more := 0, true; more; place++ {
-		for _, v := range values {
-			a := smallAdam(t, 1e-3)
-			a.Step()
-			d := a.StateDict()
-			n := place
-			if more = replace(d, &n, v); !more {
-				break
-			}
-			count++
-			before := a.StateDict()
-			if err := a.LoadStateDict(d); err != nil && !reflect.DeepEqual(a.StateDict(), before) {
-				t.Errorf("place %d, value %v: %v, and the optimizer changed", place, v, err)
-			}
-			a.Step()
-			a.StateDict()
-		}
-	}
-	if count < 20*len(values) {
-		t.Errorf("only %d changes were tried", count)
 	}
 }
 
