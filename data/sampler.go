@@ -11,7 +11,7 @@ import (
 // accelerate's SeedableRandomSampler, cut into batches by torch's BatchSampler and
 // dealt out to the ranks by BatchSamplerShard; a single rank gets the batches of
 // BatchSampler unchanged, whatever EvenBatches and SplitBatches say.
-// Source: accelerate/data_loader.py, 1.15 (the same since 0.24).
+// Source: accelerate/data_loader.py, 1.14 and 1.15.
 type Sampler struct {
 	// Rows is the number of rows of the table.
 	Rows int

@@ -537,3 +537,16 @@ func BenchmarkReadJSONL(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkReadFloat32(b *testing.B) {
+	table := open(b, "digits-head.jsonl")
+	rows := []int{3, 1, 4, 1, 5, 9, 2, 6}
+	dst := make([]float32, len(rows)*64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := table.ReadFloat32("x", rows, dst); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
+}

@@ -68,8 +68,12 @@ func TestFMA32Special(t *testing.T) {
 		t.Errorf("double rounding: %g, expected %g", got, want)
 	}
 	cases := []struct{ x, y, z, want float32 }{
-		{inf, 1, 1, inf}, {1, 1, -inf, -inf}, {math.MaxFloat32, 2, 0, inf},
-		{0, 5, 0, 0}, {1, 1, -1, 0}, {2, 3, 4, 10},
+		{inf, 1, 1, inf},
+		{1, 1, -inf, -inf},
+		{math.MaxFloat32, 2, 0, inf},
+		{0, 5, 0, 0},
+		{1, 1, -1, 0},
+		{2, 3, 4, 10},
 	}
 	for _, c := range cases {
 		if got := fma32(c.x, c.y, c.z); got != c.want {
