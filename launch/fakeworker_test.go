@@ -114,10 +114,21 @@ func fakeOp(name, arg string) {
 		_, _ = io.Copy(io.Discard, f)
 	case "child", "daemon": // "child=ops": start a process in the group, or in a session of its own
 		cmd := exec.Command(os.Args[0], strings.Split(arg, "+")...)
+		r, w, err := os.Pipe()
+		must(err)
+		heard = append(heard, r)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.ExtraFiles = []*os.File{w}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: name == "daemon"}
 		must(cmd.Start())
+		must(w.Close())
 		fmt.Printf("%s %d\n", name, cmd.Process.Pid)
+	case "up": // for "hear" in the process that started this one
+		fmt.Println(arg)
+		must(os.NewFile(3, "up").Close())
+	case "hear": // until the child started last but not yet heard of is up
+		_, _ = heard[0].Read(make([]byte, 1))
+		heard = heard[1:]
 	case "pid":
 		fmt.Printf("pid %d\n", os.Getpid())
 	case "block":
@@ -127,7 +138,7 @@ func fakeOp(name, arg string) {
 	}
 }
 
-var held []*os.File
+var held, heard []*os.File
 
 func exitOn(sig syscall.Signal, name, code string) {
 	ch := make(chan os.Signal, 1)
