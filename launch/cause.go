@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"cmp"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// verdict is what the ends of all workers add up to.
+type verdict struct {
+	exits []Exit // by time of end, Collateral set
+	first int    // index in exits of the first failure; -1: none
+	// frozen: the first failure was declared and its process did not end by itself.
+	frozen bool
+}
+
+// judge finds the rank that failed first. A rank counts as failed when it ended
+// unsuccessfully before the launcher signalled it, at that time, or when it was
+// declared failed, at the time of the declaration. An exit with a code of
+// peerFailed accuses another rank, so it is the first failure only when nothing
+// else failed. A declared rank whose process ended by itself is judged by how it ended.
+func judge(m *machine) verdict {
+	v := verdict{exits: slices.Clone(m.exits), first: -1}
+	slices.SortStableFunc(v.exits, func(a, b Exit) int { return cmp.Compare(a.After, b.After) })
+	var best failure
+	for i, e := range v.exits {
+		f, ok := failureOf(m, e)
+		if ok && (v.first < 0 || f.before(best)) {
+			v.first, best = i, f
+		}
+	}
+	v.frozen = best.frozen
+	for i := range v.exits {
+		e := &v.exits[i]
+		e.Collateral = i != v.first && (e.Code != 0 || e.Sent != 0)
+	}
+	return v
+}
+
+// failure is a candidate for the first one.
+type failure struct {
+	at       time.Duration
+	accusing bool // says that another rank failed
+	frozen   bool
+}
+
+func (f failure) before(g failure) bool {
+	if f.accusing != g.accusing {
+		return g.accusing
+	}
+	return f.at < g.at
+}
+
+func failureOf(m *machine, e Exit) (failure, bool) {
+	switch {
+	case e.endedItself() && e.Code != 0:
+		at := e.After
+		if e.Declared != "" {
+			at = min(at, m.slots[e.Rank].declaredAt)
+		}
+		accusing := e.Signal == 0 && slices.Contains(m.peerFailed, e.Code)
+		return failure{at: at, accusing: accusing}, true
+	case e.Declared != "":
+		return failure{at: m.slots[e.Rank].declaredAt, frozen: true}, true
+	}
+	return failure{}, false
+}
+
+// exitCode is the job's: see the package comment.
+func (v verdict) exitCode(interrupted syscall.Signal) int {
+	switch {
+	case v.frozen:
+		return ExitFrozen
+	case v.first >= 0:
+		return v.exits[v.first].code()
+	case interrupted != 0:
+		return exitSignalBase + int(interrupted)
+	}
+	return 0
+}
