@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 
 	"rejoin/pyobj"
@@ -35,14 +36,7 @@ func (r *groupReader) read(decoupled bool) loadedGroup {
 	r.boolean(&g.group, "differentiable", false)
 	g.decoupled = r.boolean(&g.group, "decoupled_weight_decay", false)
 	fused := r.boolean(&g.group, "fused", nil)
-	switch {
-	case fused && foreach:
-		r.fail("fused", fmt.Errorf("it and \"foreach\" cannot both be true"))
-	case fused:
-		o.Implementation = Fused
-	case foreach:
-		o.Implementation = Foreach
-	}
+	o.Implementation = r.implementation(fused, foreach)
 	if decoupled {
 		g.decoupled = true
 		g.set("decoupled_weight_decay", true)
@@ -58,6 +52,18 @@ func (r *groupReader) read(decoupled bool) loadedGroup {
 		}
 	}
 	return g
+}
+
+func (r *groupReader) implementation(fused, foreach bool) Implementation {
+	switch {
+	case fused && foreach:
+		r.fail("fused", errors.New(`it and "foreach" cannot both be true`))
+	case fused:
+		return Fused
+	case foreach:
+		return Foreach
+	}
+	return SingleTensor
 }
 
 func (r *groupReader) fail(key string, err error) {

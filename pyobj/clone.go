@@ -16,7 +16,7 @@ type Cloner struct{ done map[any]any }
 func (c *Cloner) Clone(v any) any {
 	switch v.(type) {
 	case *List, *Tuple, *Dict, *Set, *Object, *tensor.Tensor, *tensor.Storage,
-		*Parameter, *ByteArray, *NDArray, *NumpyScalar:
+		*Parameter, *TypedTensor, *TypedStorage, *ByteArray, *NDArray, *NumpyScalar:
 	default:
 		return v
 	}
@@ -45,6 +45,10 @@ func (c *Cloner) clone(v any) any {
 		return fill(c, v, func(d *Object) { c.object(d) })
 	case *Parameter:
 		return fill(c, v, func(d *Parameter) { d.Data, d.State = same(c, v.Data), c.Clone(v.State) })
+	case *TypedTensor:
+		return fill(c, v, func(d *TypedTensor) { d.Data, d.State = same(c, v.Data), c.Clone(v.State) })
+	case *TypedStorage:
+		return fill(c, v, func(d *TypedStorage) { d.Storage = same(c, v.Storage) })
 	case *tensor.Tensor:
 		return fill(c, v, func(d *tensor.Tensor) {
 			d.Shape, d.Stride, d.Storage = slices.Clone(v.Shape), slices.Clone(v.Stride), same(c, v.Storage)

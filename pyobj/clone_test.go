@@ -14,9 +14,11 @@ func TestCloneIsEqualAndSharesNothing(t *testing.T) {
 	original := NewDict(
 		"none", nil, "int", int64(1), "text", "abc", "bytes", Bytes("b"), "size", Size{2, 3},
 		"weights", weights, "row", row, "param", &Parameter{Data: weights},
+		"buffer", &TypedTensor{Data: weights, Class: Global{"torch.nn.parameter", "Buffer"}},
+		"storage", &TypedStorage{DType: tensor.Float32, Storage: weights.Storage, NumElements: 4},
 		"array", &NDArray{Shape: []int{2}, Dtype: "u4", Data: []byte{1, 2}},
 		"scalar", &NumpyScalar{Dtype: "u1", Data: []byte{3}},
-		"buffer", &ByteArray{Data: []byte{4}},
+		"bytearray", &ByteArray{Data: []byte{4}},
 		"set", &Set{Items: []any{int64(5)}},
 		"object", &Object{Class: Global{"m", "C"}, Args: &Tuple{Items: []any{weights}}, State: NewDict("a", int64(1)), Pairs: NewDict()},
 		key, true,
@@ -35,8 +37,18 @@ func TestCloneIsEqualAndSharesNothing(t *testing.T) {
 	if r.Storage != w.Storage || p.Data != w {
 		t.Error("views of one storage, or places of one tensor, became two")
 	}
-	if &get("array").(*NDArray).Data[0] == &original.entries[8].Value.(*NDArray).Data[0] {
+	if get("buffer").(*TypedTensor).Data != w || get("storage").(*TypedStorage).Storage != w.Storage {
+		t.Error("a buffer or a storage lost what it shares")
+	}
+	array, _ := original.Get("array")
+	if &get("array").(*NDArray).Data[0] == &array.(*NDArray).Data[0] {
 		t.Error("the copy shares an array's bytes with the original")
+	}
+	for i, e := range copied.Entries() {
+		from := original.Entries()[i].Value
+		if reflect.ValueOf(from).Kind() == reflect.Pointer && e.Value == from {
+			t.Errorf("%v is not a copy but the original's %T", e.Key, from)
+		}
 	}
 	if v, ok := copied.Get("int"); !ok || v != int64(1) {
 		t.Error("the copied dict does not find its keys")
