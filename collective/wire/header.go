@@ -38,7 +38,7 @@ const (
 
 var opNames = [...]string{
 	AllReduceSum: "allreduce sum", AllReduceMean: "allreduce mean", Broadcast: "broadcast",
-	GatherSizes: "allgather sizes", Gather: "allgather", Barrier: "barrier",
+	GatherSizes: "allgather", Gather: "allgather data", Barrier: "barrier",
 }
 
 // String returns the operation's name, for messages to people.
