@@ -1,0 +1,152 @@
+package grpctransport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"rejoin/collective/wire"
+)
+
+// link is this rank's stream to one peer. One goroutine runs it: it opens the
+// stream and waits for its end. Any goroutine may send.
+type link struct {
+	rank int
+	addr string
+	conn *grpc.ClientConn
+
+	cancel context.CancelFunc // ends the stream at once
+	turn   chan struct{}      // holds one token: whose turn it is to send
+	ready  chan struct{}      // closed when stream is set
+	ended  chan struct{}      // closed when err is set
+	stream grpc.ClientStream
+	err    error
+
+	closeOnce sync.Once
+}
+
+// newLink returns a link and the context of its stream, which run wants.
+func newLink(conn *grpc.ClientConn, rank int, addr string) (*link, context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &link{
+		rank: rank, addr: addr, conn: conn, cancel: cancel,
+		turn: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
+	}
+	l.turn <- struct{}{}
+	return l, ctx
+}
+
+// run opens the stream and returns why it ended, nil if the peer read it to the
+// end.
+func (l *link) run(ctx context.Context, timeout time.Duration) error {
+	defer l.cancel()
+	l.err = l.open(ctx, timeout)
+	if l.err == nil {
+		l.err = l.watch()
+	}
+	close(l.ended)
+	if errors.Is(l.err, io.EOF) {
+		return nil
+	}
+	return l.err
+}
+
+// open connects and waits until the peer has accepted the stream. It is the
+// peer's header that commits the stream: without it gRPC would keep every
+// payload for a retry.
+func (l *link) open(ctx context.Context, timeout time.Duration) error {
+	late := errors.New("no answer")
+	timer := time.AfterFunc(timeout, l.cancel)
+	stream, err := l.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+service+"/"+method)
+	if err == nil {
+		var accepted metadata.MD
+		if accepted, err = stream.Header(); err == nil && len(accepted.Get(keyRank)) == 0 {
+			err = stream.RecvMsg(new(incoming)) // refused: the status says why
+		}
+	}
+	if !timer.Stop() && err != nil {
+		err = late
+	}
+	switch {
+	case errors.Is(err, late):
+		return fmt.Errorf("no connection to %s within %v", l.addr, timeout)
+	case err != nil:
+		return fmt.Errorf("connecting to %s: %w", l.addr, err)
+	}
+	l.stream = stream
+	close(l.ready)
+	return nil
+}
+
+// watch waits for the end of the stream; the peer sends nothing on it.
+func (l *link) watch() error {
+	err := l.stream.RecvMsg(new(incoming))
+	switch {
+	case errors.Is(err, io.EOF):
+		return err
+	case err == nil:
+		return fmt.Errorf("%s answered on a stream that goes one way", l.addr)
+	}
+	return fmt.Errorf("the connection to %s broke, its process may have ended: %w", l.addr, err)
+}
+
+// send sends m in its turn. When ctx ends meanwhile, the stream is given up.
+func (l *link) send(ctx context.Context, m *wire.Message) error {
+	select {
+	case <-l.ready:
+	default:
+		if err := l.await(ctx, l.ready); err != nil {
+			return err
+		}
+	}
+	if err := l.await(ctx, l.turn); err != nil {
+		return err
+	}
+	defer func() { l.turn <- struct{}{} }()
+	stop := context.AfterFunc(ctx, l.cancel)
+	err := l.stream.SendMsg(m)
+	if !stop() && err != nil {
+		return errBroken
+	}
+	if err == nil {
+		return nil
+	}
+	<-l.ended // gRPC says why where it receives
+	if l.err != nil {
+		return l.err
+	}
+	return err
+}
+
+// await waits for c, the end of the link, or the end of ctx.
+func (l *link) await(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-l.ended:
+		return l.err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to send to %s: %w", l.addr, ctx.Err())
+	}
+}
+
+// close ends the stream in good order and waits until the peer has read it, or
+// ctx ends.
+func (l *link) close(ctx context.Context) {
+	l.closeOnce.Do(func() {
+		if l.await(ctx, l.ready) == nil && l.await(ctx, l.turn) == nil {
+			_ = l.stream.CloseSend() // always nil
+			_ = l.await(ctx, nil)    // for the end
+			l.turn <- struct{}{}
+		}
+		l.cancel()
+		<-l.ended
+		_ = l.conn.Close() // its only error is that it is closed already
+	})
+}
