@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,7 @@ type fixture struct {
 func newFixture(nproc int, ops ...string) *fixture {
 	f := &fixture{signals: make(chan os.Signal, 8)}
 	f.Config = Config{
-		Program: os.Args[0], Args: ops, NProc: nproc, Env: []string{fakeKey + "=1"},
+		Program: os.Args[0], Args: ops, NProc: nproc, Env: []string{fakeKey + "=1", "GORACE=atexit_sleep_ms=0"},
 		Stdout: &f.out, Stderr: &f.err, Signals: f.signals,
 		Grace: -1, KillAfter: testDeadline,
 	}
@@ -136,7 +137,6 @@ func TestRunAllWell(t *testing.T) {
 }
 
 func TestFirstFailureIsNamed(t *testing.T) {
-	path := fifo(t)
 	tests := []struct {
 		name string
 		n    int
@@ -149,19 +149,12 @@ func TestFirstFailureIsNamed(t *testing.T) {
 			[]string{"rank 1 (pid", "failed first", "exit code 7", "boom: cannot go on", "ranks 0, 2: ended by the launcher with SIGTERM"}},
 		{"SIGKILL", 2, []string{"1:kill=KILL", "block"}, 137, 1, []string{"killed by SIGKILL", "exit code 137"}},
 		{"SIGTERM from outside", 2, []string{"0:kill=TERM", "block"}, 143, 0, []string{"someone sent SIGTERM"}},
-		{"a peer's reset comes later", 2, []string{"1:hold=" + path, "0:peer=" + path, "1:exit=3", "0:err=connection reset", "0:exit=4"}, 3, 1,
-			[]string{"rank 1 (pid", "rank 0: exit code 4, by itself"}},
 		{"stdout when stderr is empty", 1, []string{"out=said on stdout", "exit=2"}, 2, 0, []string{"last lines on stdout", "said on stdout"}},
 		{"error file", 1, []string{`errorfile={"message":{"message":"ValueError: no data","extraInfo":{}}}`, "exit=1"}, 1, 0, []string{"its error: ValueError: no data"}},
-		{"others finished", 2, []string{"0:hold=" + path, "1:peer=" + path, "1:exit=5"}, 5, 1, []string{"rank 0: had finished"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(tt.n, tt.ops...)
-			f.Grace = -1
-			if strings.Contains(tt.name, "peer") {
-				f.Grace = testDeadline
-			}
 			r := f.run(t)
 			wantCode(t, r, tt.code)
 			if r.First == nil || r.First.Rank != tt.rank {
@@ -179,5 +172,46 @@ func TestFirstFailureIsNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// oneAfterTheOther runs first on rank 0, and, when the launcher has seen its
+// end, has rank 1 exit with code.
+func oneAfterTheOther(t *testing.T, first string, code int) *Report {
+	t.Helper()
+	f := newFixture(2, "1:catch=USR2,"+strconv.Itoa(code), "1:out=ready", "1:block", "peer="+fifo(t), first)
+	f.Grace = testDeadline
+	path := strings.TrimPrefix(f.Args[3], "peer=")
+	ended := make(chan struct{})
+	f.OnExit = func(e Exit) {
+		if e.Rank == 0 {
+			close(ended)
+		}
+	}
+	run := f.start(t)
+	f.out.await(t, "ready")
+	start, err := os.OpenFile(path, os.O_WRONLY, 0) // rank 0 may go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	start.Close()
+	<-ended
+	f.signals <- syscall.SIGUSR2
+	return run.wait(t)
+}
+
+func TestResetOfAPeerIsNotFirst(t *testing.T) {
+	r := oneAfterTheOther(t, "exit=3", 4)
+	wantCode(t, r, 3)
+	if got := text(t, r); r.First.Rank != 0 || !strings.Contains(got, "rank 1: exit code 4, by itself") {
+		t.Errorf("report:\n%s", got)
+	}
+}
+
+func TestFinishedRankIsNotCollateral(t *testing.T) {
+	r := oneAfterTheOther(t, "exit=0", 5)
+	wantCode(t, r, 5)
+	if got := text(t, r); !strings.Contains(got, "rank 0: had finished") || r.Exits[0].Collateral {
+		t.Errorf("report:\n%s", got)
 	}
 }

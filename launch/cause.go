@@ -42,6 +42,7 @@ func judge(m *machine) verdict {
 type failure struct {
 	at       time.Duration
 	accusing bool // says that another rank failed
+	crashed  bool // killed by a signal that no peer's failure brings about
 	frozen   bool
 }
 
@@ -49,8 +50,20 @@ func (f failure) before(g failure) bool {
 	if f.accusing != g.accusing {
 		return g.accusing
 	}
+	if f.crashed != g.crashed && (f.at-g.at).Abs() < crashWindow {
+		return f.crashed
+	}
 	return f.at < g.at
 }
+
+// crashWindow is how far apart two ends may be seen in the wrong order. A worker
+// can end some microseconds after its connections broke, and its end is
+// noticed some milliseconds later on a loaded machine.
+const crashWindow = 100 * time.Millisecond
+
+// crashes are the signals that nobody but the process itself, or the kernel,
+// brings about. SIGABRT is not one: C++ programs end with it when a connection breaks.
+var crashes = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE}
 
 func failureOf(m *machine, e Exit) (failure, bool) {
 	switch {
@@ -60,7 +73,7 @@ func failureOf(m *machine, e Exit) (failure, bool) {
 			at = min(at, m.slots[e.Rank].declaredAt)
 		}
 		accusing := e.Signal == 0 && slices.Contains(m.peerFailed, e.Code)
-		return failure{at: at, accusing: accusing}, true
+		return failure{at: at, accusing: accusing, crashed: slices.Contains(crashes, e.Signal)}, true
 	case e.Declared != "":
 		return failure{at: m.slots[e.Rank].declaredAt, frozen: true}, true
 	}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 var signalsByName = map[string]syscall.Signal{
 	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP,
-	"USR1": syscall.SIGUSR1, "STOP": syscall.SIGSTOP, "QUIT": syscall.SIGQUIT, "USR2": syscall.SIGUSR2,
+	"USR1": syscall.SIGUSR1, "SEGV": syscall.SIGSEGV, "ABRT": syscall.SIGABRT, "STOP": syscall.SIGSTOP, "QUIT": syscall.SIGQUIT, "USR2": syscall.SIGUSR2,
 }
 
 func fakeWorker(ops []string) {
@@ -112,6 +112,9 @@ func fakeOp(name, arg string) {
 		f, err := os.Open(arg)
 		must(err)
 		_, _ = io.Copy(io.Discard, f)
+	case "meet": // until someone holds the FIFO
+		_, err := os.Open(arg)
+		must(err)
 	case "child", "daemon": // "child=ops": start a process in the group, or in a session of its own
 		cmd := exec.Command(os.Args[0], strings.Split(arg, "+")...)
 		r, w, err := os.Pipe()
@@ -175,7 +178,7 @@ func fakeLauncher(args []string) int {
 	signals, stop := Notify()
 	defer stop()
 	report, err := Run(tContext(), Config{
-		Program: os.Args[0], Args: args[1:], NProc: n, Env: []string{fakeKey + "=1"},
+		Program: os.Args[0], Args: args[1:], NProc: n, Env: []string{fakeKey + "=1", "GORACE=atexit_sleep_ms=0"},
 		Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals,
 	})
 	must(err)

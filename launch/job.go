@@ -175,9 +175,10 @@ func (j *job) connect(p *process, dir string) error {
 	}
 	defer errW.Close()
 	show, keep := j.cfg.Streams(p.rank)
+	prefix := j.cfg.Prefix(p.rank)
 	p.streams = []*stream{
-		j.newStream(p.rank, outR, j.stdout, show&StdoutOnly != 0),
-		j.newStream(p.rank, errR, j.stderr, show&StderrOnly != 0),
+		newStream(prefix, outR, j.stdout, show&StdoutOnly != 0),
+		newStream(prefix, errR, j.stderr, show&StderrOnly != 0),
 	}
 	if err = openLogs(p.streams, dir, j.dir.temp, keep); err == nil {
 		if err = p.start(outW, errW); err != nil {
@@ -196,13 +197,13 @@ func (j *job) connect(p *process, dir string) error {
 	return nil
 }
 
-func (j *job) newStream(rank int, pipe *os.File, to *sink, show bool) *stream {
+func newStream(prefix string, pipe *os.File, to *sink, show bool) *stream {
 	if !show {
 		to = nil
 	}
 	return &stream{
 		pipe: pipe, sink: to, done: make(chan struct{}),
-		split: splitter{prefix: []byte(j.cfg.Prefix(rank)), max: maxLine},
+		split: splitter{prefix: []byte(prefix), max: maxLine},
 	}
 }
 

@@ -98,6 +98,13 @@ func (m *machine) exited(e Exit) []action {
 	return append(acts, m.skipGrace(e.After)...)
 }
 
+// notSent takes back a signal that came after the worker's end.
+func (m *machine) notSent(i int) {
+	if m.slots[i].stage == slotLive {
+		m.slots[i].sent = 0
+	}
+}
+
 // linger starts the end of what a slot's leader left behind, which was sent SIGTERM.
 func (m *machine) linger(i int, now time.Duration) []action {
 	s := &m.slots[i]

@@ -68,21 +68,21 @@ func exitOf(rank int, state *os.ProcessState, err error) Exit {
 }
 
 // signal sends sig to the group, or to the worker alone. A stopped process is
-// continued, so that it can act on a request to end.
-func (p *process) signal(sig syscall.Signal, leader bool) {
+// continued, so that it can act on a request to end. It reports whether the worker lived.
+func (p *process) signal(sig syscall.Signal, leader bool) (alive bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gone || leader && p.reaped {
-		return
-	}
-	if leader {
+	alive = !p.reaped && !hasExited(p.pid())
+	switch {
+	case leader && alive:
 		_ = syscall.Kill(p.pid(), sig)
-		return
+	case !leader && !p.gone:
+		_ = syscall.Kill(-p.pid(), sig)
+		if sig != syscall.SIGKILL {
+			_ = syscall.Kill(-p.pid(), syscall.SIGCONT)
+		}
 	}
-	_ = syscall.Kill(-p.pid(), sig)
-	if sig != syscall.SIGKILL {
-		_ = syscall.Kill(-p.pid(), syscall.SIGCONT)
-	}
+	return alive
 }
 
 // empty reports that neither the worker nor a member of its group is left.

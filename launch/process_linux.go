@@ -27,6 +27,17 @@ func awaitExit(pid int) (zombie bool) {
 	}
 }
 
+// hasExited reports that pid, a child, is a zombie.
+func hasExited(pid int) bool {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && info.Signo == int32(unix.SIGCHLD)
+		}
+	}
+}
+
 // reapGroup reaps the ended processes of a group that this process adopted.
 func reapGroup(pgid int) {
 	for {

@@ -17,6 +17,8 @@ func workerSysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Sets
 // so the worker is reaped first and its group signalled right after.
 func awaitExit(int) (zombie bool) { return false }
 
+func hasExited(int) bool { return false }
+
 func reapGroup(int) {}
 
 // groupEmpty: macOS answers EPERM for a group of zombies.

@@ -202,7 +202,7 @@ func launcher(t *testing.T, front []string, args ...string) (*exec.Cmd, *lineWat
 	argv := append(append(front, os.Args[0]), args...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	out := &lineWatch{}
-	cmd.Env = append(os.Environ(), fakeKey+"=launcher")
+	cmd.Env = append(os.Environ(), fakeKey+"=launcher", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = testDeadline
 	if err := cmd.Start(); err != nil {

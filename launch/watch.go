@@ -102,7 +102,9 @@ func (j *job) perform(acts []action) {
 			j.stderr.write(fmt.Appendf(nil, "launch: %s was not passed on to rank %d (pid %d): it does not handle it and would be killed\n",
 				signalName(a.sig), a.slot, j.procs[a.slot].pid()))
 		default:
-			j.procs[a.slot].signal(a.sig, a.leader)
+			if !j.procs[a.slot].signal(a.sig, a.leader) {
+				j.m.notSent(a.slot)
+			}
 		}
 	}
 }
