@@ -44,6 +44,10 @@ func TypeName(v any) string {
 		return "Tensor"
 	case *Parameter:
 		return "Parameter"
+	case *TypedTensor:
+		return v.Class.String()
+	case *TypedStorage:
+		return v.Class.String()
 	case Size:
 		return "torch.Size"
 	case Device:
@@ -119,12 +123,14 @@ func AsDict(v any) (*Dict, error) {
 	return nil, fmt.Errorf("expected a dict, found %s", TypeName(v))
 }
 
-// AsTensor returns v, or a Parameter's data, as a tensor.
+// AsTensor returns v, or the data of a Parameter or TypedTensor, as a tensor.
 func AsTensor(v any) (*tensor.Tensor, error) {
 	switch v := v.(type) {
 	case *tensor.Tensor:
 		return v, nil
 	case *Parameter:
+		return v.Data, nil
+	case *TypedTensor:
 		return v.Data, nil
 	}
 	return nil, fmt.Errorf("expected a tensor, found %s", TypeName(v))

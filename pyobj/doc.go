@@ -13,6 +13,8 @@
 //	a class or function       Global
 //	any other object          *Object, described and never run
 //	torch.Tensor, Parameter   *tensor.Tensor, *Parameter
+//	a tensor of a subclass    *TypedTensor
+//	a storage by itself       *TypedStorage
 //	torch.Size, device, dtype Size, Device, tensor.DType
 //	numpy arrays and scalars  *NDArray, *NumpyScalar
 //

@@ -55,6 +55,23 @@ type Parameter struct {
 	State any // extra attributes; nil for none
 }
 
+// TypedTensor is a tensor of a subclass of torch.Tensor, or one with attributes
+// of its own, as nn.Buffer makes it.
+type TypedTensor struct {
+	Data  *tensor.Tensor
+	Class Global
+	State any // its attributes; nil for none
+}
+
+// TypedStorage is a storage that stands by itself, not under a tensor.
+type TypedStorage struct {
+	Class   Global // such as torch.FloatStorage
+	DType   tensor.DType
+	Storage *tensor.Storage
+	// NumElements counts elements of DType; for torch.storage.UntypedStorage, bytes.
+	NumElements int
+}
+
 // Size is a torch.Size.
 type Size []int
 
