@@ -1,0 +1,7 @@
+package hf
+
+import "golang.org/x/sys/unix"
+
+func (osDisk) exchange(a, b string) error {
+	return exchangeError(unix.RenameatxNp(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_SWAP))
+}
