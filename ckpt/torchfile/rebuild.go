@@ -159,16 +159,38 @@ func (r *rebuilder) tensorOf(t *tensor.Tensor, keyPath func() string) *tensor.Te
 	return t
 }
 
-// check holds every tensor to its storage. It must have its bytes by now.
+// An expanded tensor shows the same bytes again and again. Beyond these bounds
+// it is a trap for whoever copies its elements, not a tensor someone saved.
+const (
+	expandedFloor  = 4 << 30
+	expandedFactor = 64
+)
+
+// check holds every tensor to its storage, which must have its bytes by now.
 func (r *rebuilder) check() error {
 	for _, p := range r.placed {
-		if err := p.tensor.Check(); err != nil {
+		err := p.tensor.Check()
+		if err == nil {
+			err = checkExpanded(p.tensor)
+		}
+		if err != nil {
 			where := "tensor"
 			if path := p.keyPath(); path != "" {
 				where = "key " + path
 			}
 			return corrupt(where, "%v", err)
 		}
+	}
+	return nil
+}
+
+func checkExpanded(t *tensor.Tensor) error {
+	if t.Meta {
+		return nil
+	}
+	size, stored := t.NumElements()*t.DType.Size(), len(t.Storage.Data)
+	if size > expandedFloor && size/expandedFactor > stored {
+		return fmt.Errorf("shape %v, stride %v show %d bytes of which only %d are stored", t.Shape, t.Stride, size, stored)
 	}
 	return nil
 }
