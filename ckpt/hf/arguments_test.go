@@ -37,7 +37,7 @@ func TestTrainingArgsWrittenAsFound(t *testing.T) {
 
 func TestEncodeTrainingArgs(t *testing.T) {
 	args := Arguments{
-		"learning_rate": 1e-3, "lr_scheduler_type": "cosine", "label_names": []string{"y"}, "seed": 7,
+		"learning_rate": 1e-3, "lr_scheduler_type": "cosine", "label_names": []any{"y"}, "seed": 7,
 		"accelerator_config": map[string]any{"split_batches": true}, "lr_scheduler_kwargs": map[string]any{"num_cycles": 0.5},
 		"my_own": []any{1, nil, new(big.Int).Lsh(big.NewInt(1), 80)},
 	}
@@ -49,6 +49,11 @@ func TestEncodeTrainingArgs(t *testing.T) {
 	back, err := DecodeTrainingArgs(data)
 	if err != nil {
 		t.Fatal(err)
+	}
+	copied := args.Clone()
+	copied.SetWorldSize(5)
+	if args.WorldSize() != 4 || copied.WorldSize() != 5 {
+		t.Errorf("world sizes %d and %d: a copy and its original share", args.WorldSize(), copied.WorldSize())
 	}
 	if back.WorldSize() != 4 || len(back) != len(argumentTable)+1 {
 		t.Errorf("world size %d, %d arguments", back.WorldSize(), len(back))

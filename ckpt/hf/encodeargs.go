@@ -28,6 +28,9 @@ func defaultsOf(fields []argumentField) map[string]any {
 	return defaults
 }
 
+// Clone is a deep copy.
+func (a Arguments) Clone() Arguments { return pyjson.CloneMap(a) }
+
 // SetWorldSize notes the number of ranks where [Arguments.WorldSize] finds it.
 func (a Arguments) SetWorldSize(n int) {
 	state, ok := a["distributed_state"].(map[string]any)
@@ -88,9 +91,6 @@ func encodeField(f argumentField, v any) (any, error) {
 	case f.class == nil:
 		return encodePlain(f.name, v)
 	case f.class.fields != nil:
-		if args, ok := v.(Arguments); ok {
-			v = map[string]any(args)
-		}
 		values, ok := v.(map[string]any)
 		if !ok && v != nil {
 			return nil, &ArgumentError{f.name, v, "a dict"}
@@ -115,12 +115,6 @@ func encodePlain(name string, v any) (any, error) {
 		return v, nil
 	case int:
 		return int64(v), nil
-	case []string:
-		list := &pyobj.List{}
-		for _, s := range v {
-			list.Items = append(list.Items, s)
-		}
-		return list, nil
 	case []any:
 		list := &pyobj.List{}
 		for i, item := range v {

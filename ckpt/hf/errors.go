@@ -16,11 +16,12 @@ type Problem uint8
 
 // The kinds of trouble.
 const (
-	Missing    Problem = iota + 1 // no such file
-	Empty                         // a file of no bytes
-	Damaged                       // cut, or not what it should be
-	Mismatched                    // whole, but not the file that the manifest or index describes
-	Unreadable                    // the system refuses to read it
+	Missing     Problem = iota + 1 // no such file
+	Empty                          // a file of no bytes
+	Damaged                        // cut, or not what it should be
+	Mismatched                     // whole, but not the file that the manifest or index describes
+	Unreadable                     // the system refuses to read it
+	Unsupported                    // whole, but of a kind that is not read here
 )
 
 func (p Problem) String() string {
@@ -35,6 +36,8 @@ func (p Problem) String() string {
 		return "does not match"
 	case Unreadable:
 		return "cannot be read"
+	case Unsupported:
+		return "is not supported"
 	}
 	return fmt.Sprintf("Problem(%d)", uint8(p))
 }

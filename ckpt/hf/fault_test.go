@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -62,9 +61,6 @@ func (d *faultDisk) exit() {
 		_ = l.Close() // the writer may have closed it itself
 	}
 }
-
-// has reports whether the call was made, by operation and base name.
-func (d *faultDisk) has(call string) bool { return slices.Contains(d.calls, call) }
 
 func (d *faultDisk) mkdirAll(path string) error {
 	if err := d.step("mkdirAll", path); err != nil {

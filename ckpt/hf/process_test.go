@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package hf
 
 import (
@@ -23,6 +25,10 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(childEnv); spec != "" {
 		at, dir, _ := strings.Cut(spec, " ")
 		stopAt(at, dir)
+		return
+	}
+	if dir := os.Getenv(limitEnv); dir != "" {
+		saveUnderLimit(dir)
 		return
 	}
 	os.Exit(m.Run())

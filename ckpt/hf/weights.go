@@ -71,6 +71,12 @@ func (c *Checkpoint) weightsFrom(name string) (*tensor.StateDict, error) {
 			return nil, fileError(path, err)
 		}
 		c.keep(f)
+		if other := f.Unsupported(); len(other) > 0 {
+			return nil, &FileError{
+				Path: path, Problem: Unsupported, Next: "convert the weights to another dtype",
+				Err: fmt.Errorf("tensor %q has dtype %s", other[0].Name, other[0].DType),
+			}
+		}
 		return f.StateDict(), nil
 	}
 	f, err := torchfile.Open(path, torchfile.Options{MapLocation: tensor.CPU})

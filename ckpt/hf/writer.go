@@ -60,7 +60,8 @@ type Writer struct {
 }
 
 // Begin makes the temporary directory for the checkpoint of step under outDir,
-// which it creates, and clears away what dead runs left there: see [Recover].
+// which it creates, and clears away what dead runs left there, as far as it
+// can: see [Recover].
 func Begin(outDir string, step int) (*Writer, error) {
 	return begin(osDisk{}, outDir, step)
 }
@@ -72,9 +73,8 @@ func begin(d disk, outDir string, step int) (*Writer, error) {
 	if err := makeRunDir(d, outDir); err != nil {
 		return nil, writeError(outDir, err)
 	}
-	if _, err := recoverDir(d, outDir); err != nil {
-		return nil, err
-	}
+	// What cannot be cleared away does no harm: Recover tells about it.
+	_, _ = recoverDir(d, outDir)
 	w := &Writer{
 		disk: d, parallel: defaultParallel, step: step, outDir: outDir,
 		target: filepath.Join(outDir, DirName(step)), files: map[string]FileInfo{},
@@ -203,6 +203,9 @@ func recoverEntry(d disk, outDir, name, final string, displaced bool) (string, e
 				return "", err
 			}
 			return fmt.Sprintf("%s: put back, as an overwrite was interrupted", target), d.syncDir(outDir)
+		}
+		if Complete(target) != nil {
+			return "", nil // the one moved aside may be the better one
 		}
 	}
 	if err := d.removeAll(path); err != nil {

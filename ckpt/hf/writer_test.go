@@ -368,7 +368,9 @@ func TestSecondWriterLeavesTheFirstAlone(t *testing.T) {
 func TestRecoverTouchesOnlyItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	foreign := []string{"tmp-checkpoint-40", ".tmp-checkpoint-4", ".tmp-checkpoint-4-notes", "checkpoint-30", "logs"}
-	own := []string{".tmp-checkpoint-4-0123abcd", ".displaced-checkpoint-30-0123abcd", ".displaced-checkpoint-31-0123abcd"}
+	foreign = append(foreign, ".displaced-checkpoint-30-0123abcd") // checkpoint-30 is empty
+	own := []string{".tmp-checkpoint-4-0123abcd", ".displaced-checkpoint-8-0123abcd", ".displaced-checkpoint-31-0123abcd"}
+	save(t, dir, sampleContents(8, 1), false)
 	for _, name := range append(slices.Clone(foreign), own...) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
@@ -378,7 +380,7 @@ func TestRecoverTouchesOnlyItsOwn(t *testing.T) {
 	if err != nil || len(done) != 3 {
 		t.Errorf("Recover = %q, %v", done, err)
 	}
-	want := slices.Sorted(slices.Values(append(foreign, "checkpoint-31")))
+	want := slices.Sorted(slices.Values(append(foreign, "checkpoint-31", "checkpoint-8")))
 	if names := dirNames(t, dir); !slices.Equal(names, want) {
 		t.Errorf("the directory holds %v, want %v", names, want)
 	}
