@@ -77,7 +77,7 @@ func (r *running) wait(t *testing.T) *Report {
 	}
 }
 
-// text gives the report's text with process ids and times taken out.
+// text gives the report's text.
 func text(t *testing.T, r *Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -145,8 +145,12 @@ func TestFirstFailureIsNamed(t *testing.T) {
 		rank int
 		want []string
 	}{
-		{"exit code", 3, []string{"1:err=boom: cannot go on", "1:exit=7", "block"}, 7, 1,
-			[]string{"rank 1 (pid", "failed first", "exit code 7", "boom: cannot go on", "ranks 0, 2: ended by the launcher with SIGTERM"}},
+		{
+			"exit code", 3,
+			[]string{"1:err=boom: cannot go on", "1:exit=7", "block"},
+			7, 1,
+			[]string{"rank 1 (pid", "failed first", "exit code 7", "boom: cannot go on", "ranks 0, 2: ended by the launcher with SIGTERM"},
+		},
 		{"SIGKILL", 2, []string{"1:kill=KILL", "block"}, 137, 1, []string{"killed by SIGKILL", "exit code 137"}},
 		{"SIGTERM from outside", 2, []string{"0:kill=TERM", "block"}, 143, 0, []string{"someone sent SIGTERM"}},
 		{"stdout when stderr is empty", 1, []string{"out=said on stdout", "exit=2"}, 2, 0, []string{"last lines on stdout", "said on stdout"}},
@@ -194,7 +198,7 @@ func oneAfterTheOther(t *testing.T, first string, code int) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start.Close()
+	must(start.Close())
 	<-ended
 	f.signals <- syscall.SIGUSR2
 	return run.wait(t)

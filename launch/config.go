@@ -75,7 +75,8 @@ type Config struct {
 	Signals <-chan os.Signal
 
 	// OnStart and OnExit, if set, are told of each worker's start and end, one
-	// call at a time. They must return promptly: Run returns after the last call.
+	// call at a time, in order. They must return promptly: Run returns after the
+	// last call. OnExit is not told of a worker that SIGKILL did not end (Report.Left).
 	OnStart func(rank, pid int)
 	OnExit  func(Exit)
 }
@@ -123,6 +124,15 @@ func (c Config) withDefaults() (Config, error) {
 		c.Streams = func(int) (Streams, Streams) { return AllStreams, keep }
 	}
 	return c, nil
+}
+
+// policy gives the machine's times.
+func (c Config) policy() policy {
+	return policy{
+		grace: c.Grace, killAfter: c.KillAfter, interruptAfter: c.InterruptAfter,
+		abandonAfter: 2 * time.Second, repeatAfter: 200 * time.Millisecond,
+		peerFailed: c.PeerFailedCodes,
+	}
 }
 
 func setDefault[T comparable](field *T, value func() T) {

@@ -18,6 +18,11 @@
 // Decisions (who failed first, whom to signal and when) are in a state machine
 // without I/O; see machine.go and cause.go.
 //
+// A line of output is prefixed with "[rankN]: ". A line ends with a newline or a
+// carriage return, so that progress bars show as they move; its bytes are kept
+// as they are, valid UTF-8 or not, and a last line without an end gets a newline.
+// The workers' standard input is empty.
+//
 // The package does not restart workers, does not form the group (package
 // rendezvous does; it tells the agent of a frozen rank through [Agent.Fail]) and
 // does not read the command line (package launch/jobflags does).

@@ -116,7 +116,7 @@ func fakeOp(name, arg string) {
 		_, err := os.Open(arg)
 		must(err)
 	case "child", "daemon": // "child=ops": start a process in the group, or in a session of its own
-		cmd := exec.Command(os.Args[0], strings.Split(arg, "+")...)
+		cmd := exec.CommandContext(tContext(), os.Args[0], strings.Split(arg, "+")...)
 		r, w, err := os.Pipe()
 		must(err)
 		heard = append(heard, r)

@@ -41,10 +41,11 @@ type guardian struct {
 }
 
 func startGuardian(cookie, tempDir string) *guardian {
-	cmd := exec.Command("/bin/sh", "-c", guardScript, "rejoin-guardian", cookie, tempDir)
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd := &exec.Cmd{
+		Path: "/bin/sh", Args: []string{"sh", "-c", guardScript, "rejoin-guardian", cookie, tempDir},
+		Dir: "/", Env: []string{"PATH=/usr/bin:/bin"},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil

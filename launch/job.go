@@ -56,12 +56,7 @@ func newJob(a *Agent) (*job, error) {
 	}
 	j := &job{
 		cfg: cfg, agent: a, cookie: randomHex(), port: port, dir: dir,
-		began: time.Now(),
-		m: newMachine(cfg.NProc, policy{
-			grace: cfg.Grace, killAfter: cfg.KillAfter, interruptAfter: cfg.InterruptAfter,
-			abandonAfter: 2 * time.Second, repeatAfter: 200 * time.Millisecond,
-			peerFailed: cfg.PeerFailedCodes,
-		}),
+		began: time.Now(), m: newMachine(cfg.NProc, cfg.policy()),
 		before:    oomCounters(os.DirFS("/")),
 		exits:     make(chan seenExit, cfg.NProc),
 		calls:     make(chan func(), 2*cfg.NProc),
@@ -77,13 +72,16 @@ func newJob(a *Agent) (*job, error) {
 	}
 	j.guard = startGuardian(j.cookie, temp)
 	adoptOrphans()
-	go func() {
-		defer close(j.callsDone)
-		for call := range j.calls {
-			call()
-		}
-	}()
+	go j.makeCalls()
 	return j, nil
+}
+
+// makeCalls calls the caller back, apart from the watching.
+func (j *job) makeCalls() {
+	defer close(j.callsDone)
+	for call := range j.calls {
+		call()
+	}
 }
 
 func (j *job) close() {
@@ -139,10 +137,10 @@ func (j *job) start(rank int, env rankEnv, base []string) error {
 	if dir != "" {
 		env.errorFile = filepath.Join(dir, "error.json")
 	}
-	cmd := exec.Command(j.cfg.Program, j.cfg.Args...)
-	cmd.Dir = j.cfg.Dir
-	cmd.Env = workerEnv(j.cfg, base, env)
-	p := &process{rank: rank, cmd: cmd}
+	p := &process{rank: rank, cmd: &exec.Cmd{
+		Path: j.cfg.Program, Args: append([]string{j.cfg.Program}, j.cfg.Args...),
+		Dir: j.cfg.Dir, Env: workerEnv(j.cfg, base, env),
+	}}
 	if err := j.connect(p, dir); err != nil {
 		return err
 	}
@@ -170,7 +168,7 @@ func (j *job) connect(p *process, dir string) error {
 	defer outW.Close()
 	errR, errW, err := os.Pipe()
 	if err != nil {
-		outR.Close()
+		_ = outR.Close()
 		return &StartError{p.rank, j.cfg.Program, err}
 	}
 	defer errW.Close()

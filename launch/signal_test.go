@@ -200,7 +200,7 @@ func TestUserSignalSparesWhoDoesNotHandleIt(t *testing.T) {
 func launcher(t *testing.T, front []string, args ...string) (*exec.Cmd, *lineWatch) {
 	t.Helper()
 	argv := append(append(front, os.Args[0]), args...)
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	out := &lineWatch{}
 	cmd.Env = append(os.Environ(), fakeKey+"=launcher", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = out, out
@@ -208,7 +208,6 @@ func launcher(t *testing.T, front []string, args ...string) (*exec.Cmd, *lineWat
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd, out
 }
 
