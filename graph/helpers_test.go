@@ -96,7 +96,16 @@ func (s *stack) clearGrads() {
 
 func (s *stack) step(t testing.TB, rows int, divisor float32) float32 {
 	t.Helper()
-	return must[float32](t)(s.program.Step(rows, divisor))
+	return must[float32](t)(lossAndGradients(s.program, rows, divisor))
+}
+
+// lossAndGradients is a whole forward and backward pass.
+func lossAndGradients(p *Program, rows int, divisor float32) (float32, error) {
+	loss, err := p.Loss(rows, divisor)
+	if err != nil {
+		return 0, err
+	}
+	return loss, p.Backward()
 }
 
 // flat copies the gradients.
