@@ -144,7 +144,7 @@ func TestTiedWeights(t *testing.T) {
 	copy(target.Data(), []float32{1, 0, 0, 1})
 	ready := 0
 	p.OnGradientReady(func(int) { ready++ })
-	must[float32](t)(p.Step(2, 1))
+	must[float32](t)(lossAndGradients(p, 2, 1))
 	if ready != 1 {
 		t.Errorf("ready %d times", ready)
 	}
@@ -176,7 +176,7 @@ func TestClassErrors(t *testing.T) {
 	s := newStack(t, 3, true, true, 3, 5)
 	for _, class := range []int64{5, -1, math.MaxInt64, math.MinInt64} {
 		s.classes.Classes()[1] = class
-		_, err := s.program.Step(3, 1)
+		_, err := lossAndGradients(s.program, 3, 1)
 		var ce *ClassError
 		if !errors.As(err, &ce) || ce.Row != 1 || ce.Class != class || ce.Classes != 5 {
 			t.Errorf("class %d: %v", class, err)
@@ -185,7 +185,7 @@ func TestClassErrors(t *testing.T) {
 	for i := range s.classes.Classes() {
 		s.classes.Classes()[i] = IgnoreIndex
 	}
-	if _, err := s.program.Step(3, 1); !errors.Is(err, ErrAllIgnored) {
+	if _, err := lossAndGradients(s.program, 3, 1); !errors.Is(err, ErrAllIgnored) {
 		t.Errorf("all ignored: %v", err)
 	}
 	for _, g := range s.flat() {
@@ -201,7 +201,7 @@ func TestRowsAndDivisorAreChecked(t *testing.T) {
 		rows    int
 		divisor float32
 	}{{0, 1}, {4, 1}, {-1, 1}, {2, 0}, {2, -1}, {2, float32(math.NaN())}} {
-		if _, err := s.program.Step(tc.rows, tc.divisor); err == nil {
+		if _, err := lossAndGradients(s.program, tc.rows, tc.divisor); err == nil {
 			t.Errorf("%v was accepted", tc)
 		}
 	}

@@ -29,28 +29,31 @@ func random(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-func must[T any](t testing.TB) func(T, error) T {
+// must fails the test on an error.
+func must[T any](tb testing.TB) func(T, error) T {
+	tb.Helper()
 	return func(v T, err error) T {
-		t.Helper()
+		tb.Helper()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return v
 	}
 }
 
-func (s *stack) param(t testing.TB, r *rand.Rand, name string, shape ...int) Node {
+func (s *stack) param(tb testing.TB, r *rand.Rand, name string, shape ...int) Node {
+	tb.Helper()
 	n := 1
 	for _, d := range shape {
 		n *= d
 	}
 	values, grad := random(r, n), tensor.AlignedFloat32(n)
 	s.values, s.grads = append(s.values, values), append(s.grads, grad)
-	return must[Node](t)(s.graph.Param(name, shape, values, grad))
+	return must[Node](tb)(s.graph.Param(name, shape, values, grad))
 }
 
 // newStack builds widths[0] → widths[1] → … with parameters and inputs from one seed.
-func newStack(t testing.TB, maxRows int, crossEntropy, bias bool, widths ...int) *stack {
+func newStack(t *testing.T, maxRows int, crossEntropy, bias bool, widths ...int) *stack {
 	t.Helper()
 	node := must[Node](t)
 	r := rand.New(rand.NewPCG(20, 21))
@@ -94,9 +97,18 @@ func (s *stack) clearGrads() {
 	}
 }
 
-func (s *stack) step(t testing.TB, rows int, divisor float32) float32 {
+func (s *stack) step(t *testing.T, rows int, divisor float32) float32 {
 	t.Helper()
-	return must[float32](t)(s.program.Step(rows, divisor))
+	return must[float32](t)(lossAndGradients(s.program, rows, divisor))
+}
+
+// lossAndGradients is a whole forward and backward pass.
+func lossAndGradients(p *Program, rows int, divisor float32) (float32, error) {
+	loss, err := p.Loss(rows, divisor)
+	if err != nil {
+		return 0, err
+	}
+	return loss, p.Backward()
 }
 
 // flat copies the gradients.

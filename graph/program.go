@@ -139,7 +139,7 @@ func markLast(steps []step) {
 	}
 }
 
-// OnGradientReady sets what [Program.Step] calls, from its own goroutine, when a
+// OnGradientReady sets what [Program.Backward] calls, from its own goroutine, when a
 // parameter's gradient of this backward pass is complete: the parameters in
 // reverse order of use, by their index of creation. nil for none.
 func (p *Program) OnGradientReady(f func(param int)) { p.onReady = f }
@@ -166,23 +166,19 @@ func (p *Program) Loss(rows int, divisor float32) (float32, error) {
 	return p.loss[0], nil
 }
 
-// Step computes the loss and adds the gradients of loss/divisor to the
-// parameters' buffers. On an error no gradient has been touched.
-func (p *Program) Step(rows int, divisor float32) (float32, error) {
-	loss, err := p.Loss(rows, divisor)
-	if err != nil {
-		return 0, err
-	}
+// Backward adds the gradients of what the last call of [Program.Loss] returned
+// to the parameters' buffers. It follows a Loss that succeeded, once.
+func (p *Program) Backward() error {
 	for i := range p.backward {
 		s := &p.backward[i]
 		if err := s.op.run(s.in); err != nil {
-			return 0, err
+			return err
 		}
 		if s.last && p.onReady != nil {
 			p.onReady(s.op.param)
 		}
 	}
-	return loss, nil
+	return nil
 }
 
 func (p *Program) start(rows int, divisor float32) error {

@@ -46,8 +46,9 @@ const adamVector = 8
 //
 // With w >= 0.5, m = fma(w-1, g-m, g) instead. This is the order of operations
 // of torch 2.14's fused Adam (aten/src/ATen/native/cpu/FusedAdamKernel.cpp) on
-// AVX2, and its bits. Because of the tail, a parameter must be passed whole,
-// not in pieces and not glued to the next one.
+// AVX2, and its bits. (Where torch runs on AVX-512 its tail is the last len mod 4
+// elements; v differs by a rounding in those between.) Because of the tail, a
+// parameter must be passed whole, not in pieces and not glued to the next one.
 func AdamFused(p, g, m, v []float32, c *AdamCoeffs) {
 	n := len(p)
 	if len(g) != n || len(m) != n || len(v) != n {

@@ -4,7 +4,10 @@ package kernel
 
 import (
 	"os"
+	"runtime"
 	"testing"
+
+	"github.com/ebitengine/purego"
 )
 
 func TestDescribeOpenBLAS(t *testing.T) {
@@ -39,6 +42,31 @@ func TestSetUnsetRestores(t *testing.T) {
 	if _, ok := os.LookupEnv("REJOIN_TEST_UNSET"); ok || os.Getenv("REJOIN_TEST_SET") != "7" {
 		t.Error("the environment was not restored")
 	}
+}
+
+// A BLAS with a thread for each core would slow down the other ranks of the host.
+func TestOpenBLASHasOneThread(t *testing.T) {
+	if os.Getenv("OPENBLAS_NUM_THREADS") != "" {
+		t.Skip("OPENBLAS_NUM_THREADS is set: the number of threads is the user's")
+	}
+	for _, file := range libraries(runtime.GOOS)[0].files {
+		if _, _, err := openBLAS(file); err != nil {
+			continue
+		}
+		handle, err := purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads, err := purego.Dlsym(handle, "openblas_get_num_threads")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _, _ := purego.SyscallN(threads); n != 1 {
+			t.Errorf("%s uses %d threads", file, n)
+		}
+		return
+	}
+	t.Skip("OpenBLAS is not installed")
 }
 
 func TestSelfTestCatchesAWrongProduct(t *testing.T) {

@@ -46,6 +46,7 @@ func gemm64(transA, transB bool, m, n, k int, alpha float32, a []float32, lda in
 
 // backends are the BLAS of this process and the one that is always there.
 func backends(t *testing.T) map[string]gemmFunc {
+	t.Helper()
 	if err := Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +69,7 @@ func TestGemmAgainstDefinition(t *testing.T) {
 }
 
 func testGemm(t *testing.T, gemm gemmFunc, dims [3]int, transA, transB bool, alpha, beta float32) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	m, n, k := dims[0], dims[1], dims[2]
 	lda, ldb, ldc := k+3, n+1, n+2
@@ -200,8 +202,12 @@ func TestChooseLevel(t *testing.T) {
 	}
 }
 
-func TestLevelIsOneOfTwo(t *testing.T) {
-	if l := Level(); l != "avx2" && l != "generic" {
-		t.Error(l)
+func TestForcedLevelIsUsed(t *testing.T) {
+	want := os.Getenv(EnvKernel)
+	if want == "" {
+		want = map[bool]string{true: "avx2", false: "generic"}[hasAVX2]
+	}
+	if l := Level(); l != want {
+		t.Errorf("level %s, want %s", l, want)
 	}
 }

@@ -87,7 +87,8 @@ func compareLevels(t *testing.T, data [4][]float32, a, b float32) {
 	}
 }
 
-func needAVX2(t testing.TB) {
+func needAVX2(t *testing.T) {
+	t.Helper()
 	if !hasAVX2 {
 		t.Skip("this CPU has no AVX2: there is no assembly to compare with plain Go")
 	}

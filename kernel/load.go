@@ -42,7 +42,7 @@ func Load() error {
 	loaded.once.Do(func() {
 		loaded.name, loaded.gemm, loaded.err = chooseBLAS(os.Getenv(EnvBLAS))
 		if loaded.err == nil {
-			loaded.err = levelErr
+			_, loaded.err = chooseLevel(os.Getenv(EnvKernel), hasAVX2)
 		}
 	})
 	return loaded.err
@@ -67,7 +67,8 @@ func Level() string {
 	return "generic"
 }
 
-var useAVX2, levelErr = chooseLevel(os.Getenv(EnvKernel), hasAVX2)
+// useAVX2 is decided before anything runs; if it cannot be as forced, Load says so.
+var useAVX2, _ = chooseLevel(os.Getenv(EnvKernel), hasAVX2)
 
 // chooseLevel decides between assembly and plain Go.
 func chooseLevel(forced string, have bool) (avx2 bool, err error) {
