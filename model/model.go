@@ -8,11 +8,13 @@ import (
 	"rejoin/tensor"
 )
 
-// Param is one parameter. Values and Grad are views of the model's flat buffers.
+// Param is one parameter. Values and Grad are views of the model's flat buffers,
+// where they begin at element Offset.
 type Param struct {
 	Name         string
 	Shape        []int
 	Values, Grad []float32
+	Offset       int
 }
 
 // Model is a stack of layers with its parameters, ready to train. It is for one
@@ -63,6 +65,7 @@ func (m *Model) allocate() {
 	m.values, m.grads = tensor.AlignedFloat32(size), tensor.AlignedFloat32(size)
 	for i, p := range m.params {
 		from, to := offsets[i], offsets[i]+numel(p.Shape)
+		p.Offset = from
 		p.Values, p.Grad = m.values[from:to:to], m.grads[from:to:to]
 	}
 }

@@ -15,15 +15,15 @@ import (
 
 const regressionYAML = "layers:\n  - {linear: [3, 5], name: a}\n  - relu\n  - {linear: [5, 2], name: b}\nloss: mse\ninput: x\ntarget: y\n"
 
-func newModel(tb testing.TB, text string, maxRows int) *Model {
-	tb.Helper()
+func newModel(t testing.TB, text string, maxRows int) *Model {
+	t.Helper()
 	spec, err := ParseSpec([]byte(text))
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	m, err := New(spec, maxRows)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	return m
 }

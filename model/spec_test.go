@@ -107,7 +107,8 @@ func FuzzParseSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := ParseSpec(text)
 		if err != nil {
-			if _, ok := errors.AsType[*SpecError](err); !ok {
+			var se *SpecError
+			if !errors.As(err, &se) {
 				t.Fatalf("an error of type %T: %v", err, err)
 			}
 			return

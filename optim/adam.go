@@ -112,14 +112,30 @@ func (a *Adam) setInitialLR(i int, lr float64) {
 // StepCount is the number of steps parameter name has made, 0 if it has none
 // or is not in the optimizer.
 func (a *Adam) StepCount(name string) int {
+	if p := a.find(name); p != nil {
+		return int(p.step)
+	}
+	return 0
+}
+
+// Moments are exp_avg and exp_avg_sq of parameter name, to read; nil before
+// its first step, and if it is not in the optimizer.
+func (a *Adam) Moments(name string) (expAvg, expAvgSq []float32) {
+	if p := a.find(name); p != nil {
+		return p.expAvg, p.expAvgSq
+	}
+	return nil, nil
+}
+
+func (a *Adam) find(name string) *parameter {
 	for _, g := range a.groups {
 		for _, p := range g.parameters {
 			if p.Name == name {
-				return int(p.step)
+				return p
 			}
 		}
 	}
-	return 0
+	return nil
 }
 
 // Step makes one optimizer step: it updates the values of every parameter that

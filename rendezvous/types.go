@@ -9,6 +9,11 @@ import (
 // the connection to it, is gone.
 const Launcher = -1
 
+// AddressVariable is the environment variable in which a launcher tells its
+// workers the address of the rendezvous, host:port. MASTER_ADDR and MASTER_PORT
+// are left to torch scripts.
+const AddressVariable = "REJOIN_RENDEZVOUS"
+
 // Member is what a rank says of itself when it joins.
 type Member struct {
 	RunID      string

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"rejoin/ckpt/hf"
 )
 
 // argumentFields maps an argument's name to its field in Arguments.
@@ -220,21 +223,45 @@ func prefixed(name string, values map[string]any) map[string]any {
 	return out
 }
 
-// Map gives every argument by name, as JSON and YAML would hold it.
+// Map gives every argument by name, as JSON and pickles hold it: an int is an
+// int64, and None is nil.
 func (a *Arguments) Map() map[string]any {
 	out := make(map[string]any, len(argumentFields))
 	v := reflect.ValueOf(a).Elem()
 	for name, i := range argumentFields {
-		field := v.Field(i)
-		switch {
-		case field.Kind() == reflect.Pointer && field.IsNil(), field.Kind() == reflect.Map && field.Len() == 0:
-			out[name] = nil
-		case field.Kind() == reflect.Pointer:
-			out[name] = field.Elem().Interface()
-		default:
-			out[name] = field.Interface()
+		out[name] = plain(v.Field(i))
+	}
+	return out
+}
+
+func plain(field reflect.Value) any {
+	switch {
+	case field.Kind() == reflect.Pointer && field.IsNil(), field.Kind() == reflect.Map && field.Len() == 0:
+		return nil
+	case field.Kind() == reflect.Pointer:
+		return plain(field.Elem())
+	case field.CanInt():
+		return field.Int()
+	}
+	return field.Interface()
+}
+
+// trainingArgs are the arguments as training_args.bin holds them: with the
+// Trainer's other fields at their defaults.
+func (a *Arguments) trainingArgs(worldSize int) hf.Arguments {
+	out := hf.DefaultArguments()
+	for name, value := range a.Map() {
+		if f, ok := value.(float64); ok && strings.HasSuffix(name, "_steps") && f == math.Trunc(f) {
+			value = int64(f) // a number of steps; a fraction of them stays a float
+		}
+		group, key, nested := strings.Cut(name, ".")
+		if !nested {
+			out[name] = value
+		} else if inner, ok := out[group].(map[string]any); ok {
+			inner[key] = value
 		}
 	}
+	out.SetWorldSize(worldSize)
 	return out
 }
 

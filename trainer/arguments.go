@@ -36,7 +36,6 @@ type Arguments struct {
 	LoggingFirstStep bool    `arg:"logging_first_step"`
 	SaveStrategy     string  `arg:"save_strategy"`
 	SaveSteps        float64 `arg:"save_steps"` // below 1: a fraction of all steps
-	EvalSteps        float64 `arg:"eval_steps"` // kept for trainer_state.json; 0: none given
 
 	DataloaderDropLast bool `arg:"dataloader_drop_last"`
 	SplitBatches       bool `arg:"accelerator_config.split_batches"`
@@ -62,10 +61,9 @@ func (a *Arguments) SamplerSeed() int64 {
 	return a.Seed
 }
 
-// inert names the Trainer's arguments that change nothing Rejoin computes, or
-// nothing on a CPU without mixed precision; they are read and passed over.
-// changing gives, for arguments that would change the numbers and that Rejoin
-// does not have, the values that leave them off.
+// changing gives, for the Trainer's arguments that would change the numbers and
+// that Rejoin does not have, the values that leave them off. All others of its
+// arguments change nothing that Rejoin computes on a CPU in float32.
 var changing = map[string][]any{
 	"label_smoothing_factor":                  {0.0},
 	"neftune_noise_alpha":                     {nil},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"rejoin/tensor"
 )
 
 // Group is the process group as the trainer needs it; *collective.Group meets
@@ -34,8 +36,21 @@ type RankError struct {
 func (e *RankError) Error() string { return e.Cause.Error() }
 func (e *RankError) Unwrap() error { return e.Cause }
 
-// First reports whether rank is the one to print the error for all.
-func (e *RankError) First(rank int) bool { return e.Ranks[0] == rank }
+// Report is what rank is to print: equal errors are printed once, by the lowest
+// rank that has them; every rank prints its own where it differs, or where
+// torch would have printed one on each. "" is nothing.
+func (e *RankError) Report(rank int) string {
+	var torch *tensor.LocationError
+	switch {
+	case e.Mine == nil:
+		return ""
+	case errors.As(e.Mine, &torch):
+		return "RuntimeError: " + torch.Error()
+	case rank == e.Ranks[0], e.Mine.Error() != e.Cause.Error():
+		return "error: " + e.Mine.Error()
+	}
+	return ""
+}
 
 // agree lets every rank learn every rank's outcome of a step that involved no
 // other rank. It returns nil everywhere, or a *RankError everywhere: nobody

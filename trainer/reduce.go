@@ -61,7 +61,7 @@ func newReducer(g Group, grads []float32, offsets []int) *reducer {
 	return &reducer{group: g, grads: grads, buckets: bs, ofParam: ofParam, missing: make([]int, len(bs))}
 }
 
-// begin makes ready for one backward; wait must follow it.
+// begin makes ready for one backward; wait or cancel must follow it.
 func (r *reducer) begin(ctx context.Context) {
 	for i, b := range r.buckets {
 		r.missing[i] = b.params
@@ -98,8 +98,7 @@ func (r *reducer) gradientReady(param int) {
 	}
 }
 
-// wait returns when every gradient is averaged, or an operation failed. The
-// buckets that backward did not announce (a failed backward) are not reduced.
+// wait returns when every gradient is averaged, or an operation failed.
 func (r *reducer) wait(ctx context.Context) error {
 	if r.group.Size() == 1 {
 		return nil
@@ -110,4 +109,13 @@ func (r *reducer) wait(ctx context.Context) error {
 	}
 	close(r.ready)
 	return <-r.done
+}
+
+// cancel ends a backward that failed: what was handed over is still awaited,
+// the rest is not reduced.
+func (r *reducer) cancel() {
+	if r.ready != nil {
+		close(r.ready)
+		<-r.done
+	}
 }

@@ -1,0 +1,303 @@
+package trainer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"rejoin/ckpt"
+	"rejoin/ckpt/hf"
+	"rejoin/data"
+	"rejoin/model"
+	"rejoin/optim"
+	"rejoin/rng"
+)
+
+// begin rebuilds the run's state on this rank, and lets the ranks compare: they
+// agree on one checkpoint before they load it, on the outcome of loading before
+// anyone goes on or leaves, and on the rebuilt state.
+func (r *run) begin(ctx context.Context) error {
+	opened, digest, err := r.open(ctx)
+	if opened != nil {
+		defer opened.Close()
+	}
+	if err := agree(ctx, r.group, err); err != nil {
+		return err
+	}
+	if err := agreeOn(ctx, r.group, "checkpoint", digest); err != nil {
+		return err
+	}
+	err = r.build()
+	if err == nil && opened != nil {
+		err = r.restore(opened)
+	} else if err == nil {
+		err = r.initialise()
+	}
+	if err := agree(ctx, r.group, err); err != nil {
+		return err
+	}
+	return agreeOn(ctx, r.group, "rebuilt state (weights, moments, learning rate, position, data)", r.fingerprint())
+}
+
+// open opens the checkpoint, if there is one, and digests it.
+func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
+	if !r.job.Resuming() {
+		return nil, nil, nil
+	}
+	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: r.job.mapLocation()})
+	if err != nil {
+		return nil, nil, err
+	}
+	digest, err := opened.Digest(ctx)
+	return opened, []byte(digest), err
+}
+
+// build makes everything that does not come from the checkpoint.
+func (r *run) build() error {
+	var err error
+	if r.spec, err = model.ParseSpec([]byte(r.job.Model)); err != nil {
+		return err
+	}
+	if err := r.openData(); err != nil {
+		return err
+	}
+	if r.plan, err = NewPlan(r.args, r.sampler.BatchesPerEpoch()); err != nil {
+		return err
+	}
+	if r.model, err = model.New(r.spec, r.args.PerDeviceTrainBatchSize); err != nil {
+		return err
+	}
+	offsets := r.borrowParams()
+	r.reducer = newReducer(r.group, r.model.FlatGrads(), offsets)
+	if r.adam, err = r.newOptimizer(); err != nil {
+		return err
+	}
+	schedule, err := optim.NewSchedule(r.args.LRSchedulerType, r.plan.WarmupSteps, r.plan.MaxSteps, r.args.LRSchedulerKwargs)
+	if err != nil {
+		return err
+	}
+	r.rates, err = optim.NewScheduler(r.adam, schedule)
+	if r.job.Trace {
+		r.trace = &trace{dir: r.job.OutputDir, Rank: r.group.Rank(), WorldSize: r.group.Size(), MicroBatches: [][]int{}}
+	}
+	return err
+}
+
+// openData opens the data and lays out this rank's part of it.
+func (r *run) openData() error {
+	var err error
+	if r.table, err = data.OpenJSONL(r.job.Data); err != nil {
+		return err
+	}
+	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
+		return &DataChangedError{Path: r.job.Data, Expected: want, Found: r.table.Digest()}
+	}
+	r.sampler = data.Sampler{
+		Rows: r.table.Len(), BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
+		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
+		Seed: r.args.SamplerSeed(),
+	}
+	if err := r.sampler.Validate(); err != nil {
+		return err
+	}
+	return r.checkColumns(r.args.PerDeviceTrainBatchSize)
+}
+
+// DataChangedError reports data that is not what the checkpoint was trained on.
+type DataChangedError struct{ Path, Expected, Found string }
+
+func (e *DataChangedError) Error() string {
+	return fmt.Sprintf("training data %s is not what the checkpoint was trained on: expected SHA-256 %.16s…, found %.16s…; "+
+		"name the right file with --data", e.Path, e.Expected, e.Found)
+}
+
+// borrowParams lets the optimizer work on the model's own buffers, and returns
+// where each parameter's gradient begins in the flat one.
+func (r *run) borrowParams() (offsets []int) {
+	for _, p := range r.model.Params() {
+		r.params = append(r.params, &optim.Param{Name: p.Name, Shape: p.Shape, Values: p.Values, Grad: p.Grad})
+		offsets = append(offsets, p.Offset)
+	}
+	return offsets
+}
+
+// newOptimizer groups the parameters as the Trainer does: with and without decay.
+func (r *run) newOptimizer() (*optim.Adam, error) {
+	o := optim.Options{
+		LR: r.args.LearningRate, Beta1: r.args.AdamBeta1, Beta2: r.args.AdamBeta2, Eps: r.args.AdamEpsilon,
+		WeightDecay: r.args.WeightDecay,
+	}
+	if r.args.Optim == "adamw_torch_fused" {
+		o.Implementation = optim.Fused
+	}
+	return optim.NewAdamW(optim.DecayGroups(r.params, o))
+}
+
+// initialise begins from scratch: weights as torch would draw them from the
+// seed, or from a file; random states as set_seed leaves them.
+func (r *run) initialise() error {
+	seed := uint64(r.args.Seed)
+	if r.job.Init != "" {
+		if err := r.loadInit(); err != nil {
+			return err
+		}
+	} else {
+		r.model.Init(rng.New(seed))
+	}
+	r.generator = rng.New(seed)
+	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
+	r.state = hf.NewTrainerState()
+	r.setReferences()
+	var err error
+	r.trainingArgs, err = hf.EncodeTrainingArgs(r.args.trainingArgs(r.group.Size()))
+	return err
+}
+
+func (r *run) loadInit() error {
+	opened, err := ckpt.Open(r.job.Init, ckpt.Options{})
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	weights, _, err := opened.StateDict()
+	if err != nil {
+		return err
+	}
+	if err := r.model.Load(weights); err != nil {
+		return fmt.Errorf("%s: %w", r.job.Init, err)
+	}
+	return nil
+}
+
+// restore rebuilds everything that the checkpoint holds, in the Trainer's order.
+func (r *run) restore(c *hf.Checkpoint) error {
+	state, err := c.State()
+	if err != nil {
+		return err
+	}
+	weights, err := c.Weights()
+	if err != nil {
+		return err
+	}
+	if err := r.model.Load(weights); err != nil {
+		return fmt.Errorf("the weights of %s: %w", c.Dir(), err)
+	}
+	moments, err := c.Optimizer()
+	if err != nil {
+		return err
+	}
+	if err := r.adam.LoadStateDict(moments); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.OptimizerFile), err)
+	}
+	schedule, err := c.Scheduler()
+	if err != nil {
+		return err
+	}
+	if err := r.rates.LoadStateDict(schedule); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.SchedulerFile), err)
+	}
+	r.state = state
+	if err := r.restorePosition(c); err != nil {
+		return err
+	}
+	r.setReferences()
+	if err := r.restoreRandomState(c); err != nil {
+		return err
+	}
+	return r.carryAlong(c)
+}
+
+// restorePosition finds the next micro-batch. Progress is counted in updates,
+// which hold the same rows whatever the world size: see Division.Rescale.
+func (r *run) restorePosition(c *hf.Checkpoint) error {
+	step := r.state.GlobalStep()
+	r.pos = r.plan.PositionAt(step)
+	r.loss.lastLogged = step
+	if r.trace != nil {
+		r.trace.FirstStep = step
+	}
+	manifest, err := c.Manifest()
+	if err != nil || manifest == nil {
+		return err
+	}
+	pending, err := decodePending(manifest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.ManifestFile), err)
+	}
+	r.loss = pending.of(r.group.Rank(), r.group.Size(), step)
+	return nil
+}
+
+// restoreRandomState takes this rank's own generators, or derives missing ones.
+func (r *run) restoreRandomState(c *hf.Checkpoint) error {
+	rank, size := r.group.Rank(), r.group.Size()
+	random, err := c.RandomState(rank, size)
+	if errors.Is(err, hf.ErrNoRandomState) {
+		seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
+		r.warnf("%v; this rank's random state is derived from seed %d, rank %d and step %d", err, r.args.Seed, rank, r.pos.Step)
+		r.generator = rng.New(seed)
+		r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.random = random
+	r.generator, err = rng.FromState(random.CPU)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
+	}
+	return nil
+}
+
+// derivedSeed mixes seed, rank and step into one seed (splitmix64's finaliser),
+// so that ranks and steps draw unrelated numbers.
+func derivedSeed(seed int64, rank, step int) uint64 {
+	x := uint64(seed)
+	for _, v := range []uint64{uint64(rank), uint64(step)} {
+		x += 0x9e3779b97f4a7c15 + v
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		x ^= x >> 31
+	}
+	return x
+}
+
+// carryAlong keeps what goes unchanged from checkpoint to checkpoint.
+func (r *run) carryAlong(c *hf.Checkpoint) error {
+	var err error
+	if r.trainingArgs, _, err = c.TrainingArgsBytes(); err != nil {
+		return err
+	}
+	r.companions, err = c.Companions()
+	return err
+}
+
+// fingerprint is a hash of what must be equal on all ranks before the first step.
+func (r *run) fingerprint() []byte {
+	h := sha256.New()
+	floats := func(values []float32) {
+		raw := make([]byte, 0, 4*len(values))
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+		}
+		h.Write(raw)
+	}
+	for _, p := range r.params {
+		fmt.Fprintf(h, "%q %v\n", p.Name, p.Shape)
+		floats(p.Values)
+		m, v := r.adam.Moments(p.Name)
+		floats(m)
+		floats(v)
+		fmt.Fprintln(h, r.adam.StepCount(p.Name))
+	}
+	for i := range r.adam.NumGroups() {
+		fmt.Fprintln(h, math.Float64bits(r.adam.LearningRate(i)))
+	}
+	fmt.Fprintln(h, r.pos, r.plan, r.table.Digest())
+	return h.Sum(nil)
+}

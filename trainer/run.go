@@ -1,0 +1,179 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"rejoin/ckpt/hf"
+	"rejoin/data"
+	"rejoin/model"
+	"rejoin/optim"
+	"rejoin/rng"
+)
+
+// Output is where a run speaks. Only rank 0 speaks of what is the same everywhere.
+type Output struct {
+	Lines    io.Writer // progress and results, a line at a time
+	Warnings io.Writer
+}
+
+// run is one rank's state while it trains. Everything in it that a checkpoint
+// holds is written by save and rebuilt by restore.
+type run struct {
+	job   *Job
+	args  *Arguments
+	group Group
+	out   Output
+
+	table   *data.Table
+	batches batches
+	sampler data.Sampler
+	spec    *model.Spec
+	model   *model.Model
+	params  []*optim.Param
+	adam    *optim.Adam
+	rates   *optim.Scheduler
+	reducer *reducer
+
+	generator *rng.Generator
+	random    *hf.RandomState // Python's and numpy's generators, carried along
+	plan      Plan
+	pos       Position
+	state     *hf.TrainerState
+	loss      lossMeter
+
+	trainingArgs []byte            // training_args.bin
+	companions   map[string][]byte // config.json and its like, carried along
+	trace        *trace
+}
+
+// Run trains as the job says, from scratch or from its checkpoint, and returns
+// when the last checkpoint is saved. Every rank of the group must call it with
+// the same job; on failure every rank returns an error, a *[RankError] where the
+// ranks agreed on it before the first step.
+func Run(ctx context.Context, g Group, job *Job, out Output) error {
+	if g.Size() != job.WorldSize {
+		return fmt.Errorf("the job is for %d ranks, the group has %d", job.WorldSize, g.Size())
+	}
+	r := &run{job: job, args: &job.Arguments, group: g, out: out}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if r.pos.Step >= r.plan.MaxSteps {
+		r.sayf("nothing left to do: the checkpoint is at step %d of %d (--max-steps trains on)", r.pos.Step, r.plan.MaxSteps)
+	} else if err := r.train(ctx); err != nil {
+		return err
+	}
+	if err := agree(ctx, g, r.trace.write()); err != nil {
+		return err
+	}
+	if job.Resuming() {
+		r.sayf("resume: OK")
+	} else {
+		r.sayf("training from scratch: OK")
+	}
+	return nil
+}
+
+// sayf prints a line on rank 0.
+func (r *run) sayf(format string, args ...any) {
+	if r.group.Rank() == 0 {
+		fmt.Fprintf(r.out.Lines, format+"\n", args...)
+	}
+}
+
+// warnf prints a warning on the rank it concerns.
+func (r *run) warnf(format string, args ...any) {
+	fmt.Fprintf(r.out.Warnings, "warning: "+format+"\n", args...)
+}
+
+// train runs updates until the plan says stop.
+func (r *run) train(ctx context.Context) error {
+	for r.pos.Step < r.plan.MaxSteps {
+		epoch := r.pos.Epoch
+		batches := r.sampler.Epoch(epoch)
+		if r.pos.Batch == 0 {
+			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
+		}
+		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
+			group := batches[r.pos.Batch:][:r.plan.GroupSize(r.pos)]
+			if err := r.update(ctx, group); err != nil {
+				return fmt.Errorf("step %d: %w", r.pos.Step+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// update trains on one group of micro-batches, in the Trainer's order: average,
+// clip, optimizer, learning rate for the log, schedule, step + 1, log, save.
+func (r *run) update(ctx context.Context, group [][]int) error {
+	if err := r.gradients(ctx, group); err != nil {
+		return err
+	}
+	norm := optim.ClipGradNorm(r.params, r.args.MaxGradNorm)
+	r.adam.Step()
+	rate := r.adam.LearningRate(0)
+	r.rates.Step()
+
+	next, epoch := r.plan.Advance(r.pos)
+	actions := r.plan.After(r.args, next, r.loss.lastLogged)
+	r.pos = next
+	r.state.Set("global_step", next.Step)
+	r.state.Set("epoch", epoch)
+	if actions.Log {
+		if err := r.log(ctx, epoch, norm, rate); err != nil {
+			return err
+		}
+	}
+	if actions.Save {
+		return r.save(ctx, actions.Stop)
+	}
+	return nil
+}
+
+// gradients leaves in the model the mean over ranks of the group's gradient.
+func (r *run) gradients(ctx context.Context, group [][]int) error {
+	r.model.ZeroGrad()
+	for i, rows := range group {
+		batch, err := r.batch(rows)
+		if err != nil {
+			return err
+		}
+		last := i == len(group)-1
+		if last {
+			r.reducer.begin(ctx)
+			r.model.OnGradientReady(r.reducer.gradientReady)
+		}
+		loss, err := r.model.ForwardBackward(batch, float32(len(group)))
+		if last {
+			r.model.OnGradientReady(nil)
+			if err != nil {
+				r.reducer.cancel()
+			} else {
+				err = r.reducer.wait(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		r.loss.add(loss)
+		r.trace.add(rows)
+	}
+	return nil
+}
+
+// log appends an entry to the log history and prints it.
+func (r *run) log(ctx context.Context, epoch float64, norm float32, rate float64) error {
+	loss, err := r.loss.drain(ctx, r.group, r.pos.Step)
+	if err != nil {
+		return err
+	}
+	r.state.AppendLog(map[string]any{
+		"epoch": epoch, "grad_norm": float64(norm), "learning_rate": rate, "loss": loss, "step": int64(r.pos.Step),
+	})
+	r.sayf("step %*d/%d  epoch %.2f  loss %.6g  grad_norm %.6g  learning_rate %.6g",
+		len(fmt.Sprint(r.plan.MaxSteps)), r.pos.Step, r.plan.MaxSteps, epoch, loss, norm, rate)
+	return nil
+}

@@ -1,0 +1,106 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"rejoin/ckpt/hf"
+	"rejoin/kernel"
+)
+
+// Version is the program's, as manifest.json records it.
+const Version = "0.1.0"
+
+// save writes checkpoint-N. Rank 0 is the only writer: it gathers what the
+// others hold, and every rank learns the outcome.
+func (r *run) save(ctx context.Context, last bool) error {
+	randomStates, err := r.gatherRandomStates(ctx)
+	if err != nil {
+		return err
+	}
+	sums, err := gatherFloat32(ctx, r.group, r.loss.sum)
+	if err != nil {
+		return err
+	}
+	var outcome hf.Outcome
+	if r.group.Rank() == 0 {
+		outcome, err = r.write(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last))
+	}
+	if err := agree(ctx, r.group, err); err != nil {
+		return err
+	}
+	path := filepath.Join(r.job.OutputDir, hf.DirName(r.pos.Step))
+	switch outcome {
+	case hf.Kept:
+		r.sayf("%s: identical to the one already there, which is kept", path)
+	case hf.Replaced:
+		r.sayf("%s: saved, in place of a different one", path)
+	default:
+		r.sayf("%s: saved", path)
+	}
+	return nil
+}
+
+// gatherRandomStates brings every rank's random state to every rank; each is
+// about 14 KB.
+func (r *run) gatherRandomStates(ctx context.Context) ([]*hf.RandomState, error) {
+	mine, err := r.random.WithCPU(r.generator.State()).Marshal()
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.group.AllGather(ctx, mine)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]*hf.RandomState, len(all))
+	for rank, raw := range all {
+		if states[rank], err = hf.UnmarshalRandomState(raw); err != nil {
+			return nil, fmt.Errorf("the random state that rank %d sent: %w", rank, err)
+		}
+	}
+	return states, nil
+}
+
+// contents is everything that a checkpoint holds.
+func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last bool) hf.Contents {
+	state := r.state.Clone()
+	state.Set("stateful_callbacks", r.callbackStates(last))
+	return hf.Contents{
+		Step:         r.pos.Step,
+		Weights:      r.model.StateDict(),
+		Optimizer:    r.adam.StateDict(),
+		Scheduler:    r.rates.StateDict(),
+		RandomStates: randomStates,
+		State:        state,
+		TrainingArgs: r.trainingArgs,
+		Companions:   r.companions,
+		Manifest: hf.Manifest{
+			Rejoin:      Version,
+			WorldSize:   r.group.Size(),
+			SamplesSeen: r.plan.SamplesSeen(r.pos, r.args.PerDeviceTrainBatchSize, r.group.Size()),
+			Arguments:   r.args.Map(),
+			DataPath:    r.job.Data,
+			DataDigest:  r.table.Digest(),
+			ModelYAML:   r.job.Model,
+			Sampler:     "seedable_random",
+			BLAS:        kernel.BLAS(),
+			Kernel:      kernel.Level(),
+			Extra:       map[string]any{pendingKey: pending.encode()},
+		},
+	}
+}
+
+// write publishes the checkpoint, or leaves things as they were.
+func (r *run) write(ctx context.Context, contents hf.Contents) (outcome hf.Outcome, err error) {
+	w, err := hf.Begin(r.job.OutputDir, r.pos.Step)
+	if err != nil {
+		return hf.Unpublished, err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	if err := w.Write(ctx, contents); err != nil {
+		return hf.Unpublished, err
+	}
+	return w.Commit(ctx, r.job.Overwrite)
+}

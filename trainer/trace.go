@@ -1,0 +1,44 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// trace records the rows of every micro-batch that this rank trains on. A nil
+// trace records nothing.
+type trace struct {
+	dir string
+
+	Rank         int     `json:"rank"`
+	WorldSize    int     `json:"world_size"`
+	FirstStep    int     `json:"first_step"` // updates done before the first micro-batch
+	MicroBatches [][]int `json:"micro_batches"`
+}
+
+func (t *trace) add(rows []int) {
+	if t != nil {
+		t.MicroBatches = append(t.MicroBatches, rows)
+	}
+}
+
+// write writes trace-rankR.json into the output directory.
+func (t *trace) write() error {
+	if t == nil {
+		return nil
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.dir, 0o777); err != nil {
+		return fmt.Errorf("--trace: %w", err)
+	}
+	path := filepath.Join(t.dir, fmt.Sprintf("trace-rank%d.json", t.Rank))
+	if err := os.WriteFile(path, append(text, '\n'), 0o666); err != nil {
+		return fmt.Errorf("--trace: %w", err)
+	}
+	return nil
+}
