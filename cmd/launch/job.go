@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"rejoin/launch"
+	"rejoin/launch/jobflags"
+	"rejoin/rendezvous"
+	"rejoin/trainer"
+)
+
+// workerPeerFailed is the worker's exit code for "another rank failed".
+const workerPeerFailed = 3
+
+// stopTimeout bounds the end of the rendezvous after all workers have ended.
+const stopTimeout = 2 * time.Second
+
+// runJob resolves the request once, so that its errors print once, and runs the
+// job's workers to their end.
+func runJob(ctx context.Context, flags *jobflags.Flags, r *trainer.Request, stdout, stderr io.Writer) error {
+	job, err := flags.Resolve(jobflags.Host{Lookup: os.LookupEnv, CPUs: runtime.NumCPU(), Hostname: os.Hostname})
+	if err != nil {
+		return &usageError{err}
+	}
+	if job.MaxRestarts > 0 {
+		return &usageError{errors.New("--max-restarts: training jobs are not restarted by themselves; run launch again with resume")}
+	}
+	r.WorldSize = job.NProc
+	task, notices, err := trainer.Resolve(r)
+	for _, n := range notices {
+		printNotice(stderr, n)
+	}
+	if err != nil {
+		return err
+	}
+	payload, err := task.Encode()
+	if err != nil {
+		return err
+	}
+	return runWorkers(ctx, job, payload, stdout, stderr)
+}
+
+func printNotice(w io.Writer, n trainer.Notice) {
+	kind := ""
+	if n.Warning {
+		kind = "warning: "
+	}
+	fmt.Fprintf(w, "launch: %s%s\n", kind, n.Text)
+}
+
+// runWorkers hosts the rendezvous and runs the workers. Each of the two tells
+// the other which rank has failed.
+func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, stderr io.Writer) error {
+	worker, err := launch.FindWorker()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(job)
+	if err != nil {
+		return err
+	}
+	signals, stopSignals := launch.Notify()
+	defer stopSignals()
+
+	cfg := launch.Config{
+		Program: worker, Stdout: stdout, Stderr: stderr, Signals: signals,
+		Env:             []string{rendezvous.AddressVariable + "=" + listener.Addr().String()},
+		PeerFailedCodes: []int{workerPeerFailed},
+	}
+	job.Apply(&cfg)
+	var server *rendezvous.Server
+	cfg.OnExit = func(e launch.Exit) {
+		if !e.OK() {
+			server.MarkFailed(e.Rank, e.How())
+		}
+	}
+	agent, err := launch.New(cfg)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server, err = rendezvous.NewServer(rendezvous.ServerConfig{
+		RunID: agent.RunID(), WorldSize: job.NProc, Job: payload, JoinTimeout: job.JoinTimeout,
+		OnFailure: func(f rendezvous.Failure) { reportToAgent(agent, f) },
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	report, err := agent.Run(ctx)
+	stop, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := errors.Join(err, server.Stop(stop), <-served); err != nil {
+		return err
+	}
+	if _, err := report.WriteTo(stderr); err != nil {
+		return err
+	}
+	if code := report.ExitCode(); code != 0 {
+		return &exitError{code}
+	}
+	return nil
+}
+
+// listen takes the rendezvous' port and holds it from now on.
+func listen(job jobflags.Job) (net.Listener, error) {
+	endpoint := job.RdzvEndpoint
+	if endpoint == "" {
+		endpoint = net.JoinHostPort(launch.DefaultMasterAddr, "0")
+	}
+	l, err := net.Listen("tcp", endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("the rendezvous cannot listen on %s: %w; choose another --rdzv-endpoint, or leave it out for a free port", endpoint, err)
+	}
+	return l, nil
+}
+
+// reportToAgent tells the agent of a rank that the rendezvous found failed: one
+// that is frozen, or never joined.
+func reportToAgent(agent *launch.Agent, f rendezvous.Failure) {
+	switch {
+	case len(f.Missing) > 0:
+		agent.Fail(f.Missing[0], f.Reason)
+	case f.Rank >= 0:
+		agent.Fail(f.Rank, f.Reason)
+	}
+}
