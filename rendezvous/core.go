@@ -24,10 +24,11 @@ type rankState struct {
 // suspicion is something that went wrong and may become the job's failure. It
 // is sure, or waits for a better reason until due.
 type suspicion struct {
-	rank    int
-	reason  string
-	at, due time.Time
-	missing []int
+	rank     int
+	reason   string
+	at, due  time.Time
+	missing  []int
+	reported bool // by the rank itself
 }
 
 // core is the decisions of a rendezvous, without I/O or clock: every call
@@ -126,7 +127,8 @@ func (c *core) leave(now time.Time, rank int) {
 // report notes that a rank says it is failing.
 func (c *core) report(now time.Time, rank int, reason string) {
 	c.heartbeat(now, rank)
-	c.suspect(now, rank, reason, 0)
+	c.suspects = append(c.suspects, suspicion{rank: rank, reason: reason, at: now, due: now, reported: true})
+	c.resolve(now)
 }
 
 // broken notes that a rank's connection ended without a goodbye.
@@ -191,6 +193,6 @@ func (c *core) resolve(now time.Time) {
 		return
 	}
 	if s := c.suspects[0]; !now.Before(s.due) {
-		c.failure = &Failure{Rank: s.rank, PID: c.ranks[s.rank].pid, Reason: s.reason, When: s.at, Missing: s.missing}
+		c.failure = &Failure{Rank: s.rank, PID: c.ranks[s.rank].pid, Reason: s.reason, When: s.at, Missing: s.missing, Reported: s.reported}
 	}
 }

@@ -57,6 +57,9 @@ type Failure struct {
 	Reason  string
 	When    time.Time // as the server saw it
 	Missing []int     // ranks that never joined, if that is the failure
+	// Reported says that the rank told so itself and is about to end; only the
+	// server's side knows.
+	Reported bool
 }
 
 // String names the rank, its process and the reason.

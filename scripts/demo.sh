@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains two workers on shipped data, stops nothing, then goes back to step 2,
-# rejoins the run there and compares what comes out with the uninterrupted run.
+# Trains two workers on shipped data, goes back to step 2, rejoins the run there
+# and compares what comes out with the uninterrupted run.
 #   scripts/demo.sh [OUTPUT-DIR]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,23 +11,23 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
 run() { printf '$ %s\n' "$*"; "$@"; }
 
-rm -rf "$out" "$out-uninterrupted"
+rm -rf "$out"
 
 say "1. Two workers train six steps, and save every second one."
 run launch --nproc 2 train --data testdata/regression.jsonl --model testdata/regression.yaml \
   --config testdata/regression-train.yaml --output-dir "$out"
 
 say "2. The run is set back to step 2: its later checkpoints are put aside."
-mkdir "$out-uninterrupted"
-run mv "$out/checkpoint-4" "$out/checkpoint-6" "$out-uninterrupted/"
+mkdir "$out/uninterrupted"
+run mv "$out/checkpoint-4" "$out/checkpoint-6" "$out/uninterrupted/"
 
 say "3. Two new workers rejoin it there. The checkpoint says everything else."
 run launch --nproc 2 resume "$out/checkpoint-2"
 
 say "4. What they wrote, against the uninterrupted run."
 same=0
-for file in "$out-uninterrupted"/checkpoint-*/*; do
-  twin="$out/${file#"$out-uninterrupted"/}"
+for file in "$out"/uninterrupted/checkpoint-*/*; do
+  twin="$out/${file#"$out"/uninterrupted/}"
   if cmp -s "$file" "$twin"; then
     same=$((same + 1))
   else

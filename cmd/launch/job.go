@@ -100,6 +100,9 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	if err := errors.Join(err, server.Stop(stop), <-served); err != nil {
 		return err
 	}
+	if report.First != nil && job.Streams == nil {
+		report.First.Tail = nil // its output was shown as it came
+	}
 	if _, err := report.WriteTo(stderr); err != nil {
 		return err
 	}
@@ -123,12 +126,12 @@ func listen(job jobflags.Job) (net.Listener, error) {
 }
 
 // reportToAgent tells the agent of a rank that the rendezvous found failed: one
-// that is frozen, or never joined.
+// that is frozen, or never joined. One that reported its failure ends by itself.
 func reportToAgent(agent *launch.Agent, f rendezvous.Failure) {
 	switch {
 	case len(f.Missing) > 0:
 		agent.Fail(f.Missing[0], f.Reason)
-	case f.Rank >= 0:
+	case f.Rank >= 0 && !f.Reported:
 		agent.Fail(f.Rank, f.Reason)
 	}
 }

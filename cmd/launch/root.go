@@ -66,7 +66,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Version:           trainer.Version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		TraverseChildren:  true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,4 +78,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	job := jobflags.Bind(root.PersistentFlags())
 	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr))
 	return root
+}
+
+// noArguments refuses arguments, as a wrong command line.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }

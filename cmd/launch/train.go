@@ -50,7 +50,7 @@ func newTrain(job *jobflags.Flags, stdout, stderr io.Writer) *cobra.Command {
 draw them, or read from --init FILE.`,
 		Example: `  launch --nproc 2 train --data train.jsonl --model model.yaml --config train.yaml --output-dir out
   launch train --data train.jsonl --model model.yaml --init initial_state_dict.pt --set learning_rate=1e-3 --max-steps 100`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := addSteps(r, *maxSteps, *saveSteps); err != nil {
 				return err

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bin is where TestMain put launch and worker, built as users build them.
+var bin string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (code int, err error) {
+	bin, err = os.MkdirTemp("", "rejoin-bin-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
+	build := exec.CommandContext(context.Background(), "go", "build", raceFlag, "-o", bin+string(filepath.Separator), "rejoin/cmd/launch", "rejoin/cmd/worker")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, errors.New("building the programs: " + err.Error() + "\n" + string(out))
+	}
+	return m.Run(), nil
+}
+
+// hangTime is far beyond what any program here takes, and within the test
+// binary's own deadline.
+const hangTime = 2 * time.Minute
+
+// ended is how a launch ended.
+type ended struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// running is a launch under way.
+type running struct {
+	cmd    *exec.Cmd
+	lines  chan string // of stdout, as they come; closed at its end
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+	begun  time.Time
+}
+
+// start starts launch with args in the repository's root, where the README's
+// commands run.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hangTime)
+	t.Cleanup(cancel)
+	r := &running{cmd: exec.CommandContext(ctx, filepath.Join(bin, "launch"), args...), lines: make(chan string, 1<<16), begun: time.Now()}
+	r.cmd.Dir = filepath.Join("..", "..")
+	r.cmd.Stderr = &r.stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.lines)
+		in := bufio.NewScanner(io.TeeReader(out, &r.stdout))
+		for in.Scan() {
+			r.lines <- in.Text()
+		}
+	}()
+	return r
+}
+
+// waitForLine returns when launch has printed a line with part in it.
+func (r *running) waitForLine(t *testing.T, part string) {
+	t.Helper()
+	for line := range r.lines {
+		if strings.Contains(line, part) {
+			return
+		}
+	}
+	_ = r.cmd.Wait()
+	t.Fatalf("launch ended without printing %q:\n%s%s", part, r.stdout.String(), r.stderr.String())
+}
+
+// wait returns when launch has ended.
+func (r *running) wait(t *testing.T) ended {
+	t.Helper()
+	for range r.lines {
+	}
+	err := r.cmd.Wait()
+	e := ended{code: r.cmd.ProcessState.ExitCode(), stdout: r.stdout.String(), stderr: r.stderr.String(), took: time.Since(r.begun)}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if e.took >= hangTime {
+		t.Fatalf("launch %v hung:\n%s%s", r.cmd.Args[1:], e.stdout, e.stderr)
+	}
+	return e
+}
+
+// run runs launch to its end.
+func run(t *testing.T, args ...string) ended {
+	t.Helper()
+	return start(t, args...).wait(t)
+}
+
+// wants checks an exit code and that parts are in what was printed.
+func (e ended) wants(t *testing.T, code int, parts ...string) {
+	t.Helper()
+	if e.code != code {
+		t.Errorf("exit code %d, want %d", e.code, code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(e.stdout+e.stderr, part) {
+			t.Errorf("nothing printed says %q", part)
+		}
+	}
+	if t.Failed() {
+		t.Logf("stdout:\n%s\nstderr:\n%s", e.stdout, e.stderr)
+	}
+}
