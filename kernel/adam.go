@@ -73,7 +73,7 @@ func adamElement(p, g, m, v float32, c *AdamCoeffs, tail bool) (newP, newM, newV
 		g = -g
 	}
 	if c.DecayFactor != 1 {
-		p *= c.DecayFactor
+		p = float32(p * c.DecayFactor) // the conversion keeps Go from fusing it with the sum below
 	}
 	if c.L2 != 0 {
 		g = fma32(p, c.L2, g)
