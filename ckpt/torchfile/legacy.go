@@ -103,12 +103,16 @@ func (p *legacyReader) pickle(what string, o pickle.Options) any {
 
 // legacyFault tells where a pickle of the file is broken.
 func legacyFault(what string, at int, err error) error {
-	if e, ok := err.(*pickle.StreamError); ok {
-		fault := corrupt(fmt.Sprintf("%s, at byte %d", what, at), "")
-		fault.Err = e
-		return fault
+	e, ok := err.(*pickle.StreamError)
+	if !ok {
+		return err
 	}
-	return err
+	fault := corrupt(fmt.Sprintf("%s, at byte %d", what, at), "")
+	if e.Short {
+		fault = truncated(fault.Where, "the file is truncated")
+	}
+	fault.Err = e
+	return fault
 }
 
 // storages reads, for each key in order, its number of elements and its bytes.

@@ -142,8 +142,15 @@ func swapped(data []byte, size int) []byte {
 	return out
 }
 
+// Bytes that a zip file takes for each record beside its name, twice, and its
+// content; and at its end. torch writes padding and records of its own as well.
+const (
+	recordOverhead = 30 + 16 + 46
+	endOverhead    = 22
+)
+
 // expectedSize works out, from the local header and pickle at the start of a zip
-// file that was cut, how many bytes its storages alone take.
+// file that was cut, how many bytes its storages take at least.
 func expectedSize(data []byte) (uint64, bool) {
 	const header = 30
 	if len(data) < header {
@@ -160,9 +167,9 @@ func expectedSize(data []byte) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	total := uint64(from + length)
+	total := uint64(from+length+endOverhead) + uint64(name)
 	for _, s := range r.order {
-		total += uint64(s.NumElements) * uint64(s.DType.Size())
+		total += uint64(s.NumElements)*uint64(s.DType.Size()) + recordOverhead + 2*uint64(name)
 	}
 	return total, true
 }

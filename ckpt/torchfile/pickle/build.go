@@ -17,7 +17,10 @@ func (c *converter) node(n *node, at *place) (any, error) {
 	if c.making[n] {
 		return nil, &ValueError{at.String(), fmt.Errorf("an object of class %v is made of itself", n.class)}
 	}
-	if c.describes(n.class.Global) {
+	if !c.known(n.class.Global) {
+		if !c.o.Describe {
+			return nil, &UnsupportedGlobalError{Global: n.class.Global, KeyPath: at.String()}
+		}
 		return c.describe(n, at)
 	}
 	c.making[n] = true
@@ -37,17 +40,14 @@ func (c *converter) node(n *node, at *place) (any, error) {
 	return value, nil
 }
 
-// describes reports whether a class is neither Python's, numpy's nor, for all
-// that is known before its arguments are, the caller's.
-func (c *converter) describes(g pyobj.Global) bool {
-	if !c.o.Describe || knownGlobals[g] {
-		return false
-	}
-	if c.o.Global == nil {
-		return true
+// known reports whether a class is Python's, numpy's or the caller's plain data,
+// for all that can be said before its arguments are looked at.
+func (c *converter) known(g pyobj.Global) bool {
+	if knownGlobals[g] || c.o.Global == nil {
+		return knownGlobals[g]
 	}
 	_, known := c.o.Global(g)
-	return !known
+	return known
 }
 
 // call converts a node's parts.

@@ -11,6 +11,8 @@ type StreamError struct {
 	Offset  int    // of the opcode, in bytes from the pickle's start
 	Opcode  string // its name in Python's pickletools; "" at the end of the data
 	Problem string
+	// Short marks a pickle that needs more bytes than there are.
+	Short bool
 }
 
 func (e *StreamError) Error() string {

@@ -187,9 +187,9 @@ func TestLoadRefusesValues(t *testing.T) {
 
 // A short pickle that copies one long text again and again must stop.
 func TestCopiesAreBounded(t *testing.T) {
-	text := strings.Repeat("a", 1<<20)
+	text := strings.Repeat("a", 1<<16)
 	var b strings.Builder
-	b.WriteString("](c_codecs\nencode\nq\x00X\x00\x00\x10\x00" + text + "\x85q\x01R")
+	b.WriteString("](c_codecs\nencode\nq\x00X\x00\x00\x01\x00" + text + "\x85q\x01R")
 	for range 5000 {
 		b.WriteString("h\x00h\x01R")
 	}

@@ -63,7 +63,8 @@ type scanner struct {
 	memo     map[uint32]symbol
 	globals  []pyobj.Global
 	numbers  map[pyobj.Global]int
-	cost     int // estimated bytes of all objects made
+	cost     int  // estimated bytes of all objects made
+	short    bool // more bytes were needed than there are
 	complete bool
 }
 
@@ -74,24 +75,29 @@ func scan(in []byte) (*program, error) {
 		s.start = s.pos
 		op, err := s.byte()
 		if err != nil {
-			return nil, &StreamError{Offset: s.start, Problem: "the pickle ends without STOP"}
+			return nil, &StreamError{Offset: s.start, Problem: "the pickle ends without STOP", Short: true}
 		}
 		step := steps[op]
 		if step == nil {
-			return nil, &StreamError{s.start, fmt.Sprintf("0x%02x", op), "not an opcode that checkpoints use"}
+			return nil, s.fault(fmt.Sprintf("0x%02x", op), "not an opcode that checkpoints use")
 		}
 		if err := step(s); err != nil {
-			return nil, &StreamError{s.start, opcodeNames[op], err.Error()}
+			return nil, s.fault(opcodeNames[op], err.Error())
 		}
 		if limit := memoryFloor + memoryPerByte*s.pos; s.cost > limit {
-			return nil, &StreamError{s.start, opcodeNames[op], fmt.Sprintf("the objects would take over %d bytes of memory, out of all proportion to the %d bytes that ask for them", limit, s.pos)}
+			return nil, s.fault(opcodeNames[op], fmt.Sprintf("the objects would take over %d bytes of memory, out of all proportion to the %d bytes that ask for them", limit, s.pos))
 		}
 	}
 	return &program{s.code, s.globals, s.pos}, nil
 }
 
+func (s *scanner) fault(opcode, problem string) *StreamError {
+	return &StreamError{Offset: s.start, Opcode: opcode, Problem: problem, Short: s.short}
+}
+
 func (s *scanner) byte() (byte, error) {
 	if s.pos >= len(s.in) {
+		s.short = true
 		return 0, fmt.Errorf("cut short")
 	}
 	s.pos++
@@ -101,6 +107,7 @@ func (s *scanner) byte() (byte, error) {
 // take consumes n bytes; n is checked against what is left, whatever it claims.
 func (s *scanner) take(n uint64) ([]byte, error) {
 	if left := uint64(len(s.in) - s.pos); n > left {
+		s.short = true
 		return nil, fmt.Errorf("claims %d bytes, %d are left", n, left)
 	}
 	b := s.in[s.pos : s.pos+int(n)]
@@ -112,6 +119,7 @@ func (s *scanner) take(n uint64) ([]byte, error) {
 func (s *scanner) line() ([]byte, error) {
 	n := bytes.IndexByte(s.in[s.pos:], '\n')
 	if n < 0 {
+		s.short = true
 		return nil, fmt.Errorf("a line does not end")
 	}
 	b := s.in[s.pos : s.pos+n]

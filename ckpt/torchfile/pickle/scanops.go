@@ -178,7 +178,7 @@ func (s *scanner) number(digits string) error {
 }
 
 // maxLong is the longest integer, in bytes: the interpreter takes quadratic time.
-const maxLong = 4096
+const maxLong = 1024
 
 // long pushes an integer in two's complement. None means 0, which the
 // interpreter does not know.
