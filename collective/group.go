@@ -15,8 +15,9 @@ import (
 const (
 	mailboxMessages = 64                     // per peer, before its sender must wait
 	askAfter        = time.Second            // in one operation, before comparing calls
-	noticeTime      = 500 * time.Millisecond // to tell a peer of a failure
+	noticeTime      = 250 * time.Millisecond // to tell a peer of a failure
 	drainTime       = 2 * time.Second        // for what was sent to arrive, on Close
+	failedDrainTime = 250 * time.Millisecond // the same after a failure: for the notices
 )
 
 // Group is one rank's end of the process group. Its methods may be called from
@@ -99,7 +100,11 @@ func (g *Group) Close() error {
 	if g.cfg.Size == 1 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	drain := drainTime
+	if !errors.Is(g.err(), ErrClosed) {
+		drain = failedDrainTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	err := g.cfg.Transport.Close(ctx)
 	g.work.Wait()

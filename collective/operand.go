@@ -2,6 +2,7 @@ package collective
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 
 	"rejoin/collective/plan"
@@ -57,10 +58,8 @@ func (f *floats) combine(how plan.Combine, pieces [][]byte, r plan.Range, store 
 		to, own := to[n:n+len(got)], own[n:n+len(got)]
 		n += len(got)
 		switch how {
-		case plan.AddLeft:
-			addLeft(to, got, own, f.scale)
-		case plan.AddRight:
-			addRight(to, own, got, f.scale)
+		case plan.AddLeft, plan.AddRight:
+			add(to, got, own, f.scale)
 		case plan.Replace:
 			copy(to, got)
 		case plan.Own:
@@ -73,35 +72,33 @@ func (f *floats) combine(how plan.Combine, pieces [][]byte, r plan.Range, store 
 	toLittle(dst)
 }
 
-// addLeft is dst = got + own·scale, each operation rounded to float32: the
-// conversion keeps the compiler from fusing them.
-func addLeft(dst, got, own []float32, scale float32) {
+// add is dst = got + own·scale, each operation rounded to float32: the
+// conversion keeps the compiler from fusing them. Addition commutes, except in
+// which operand's NaN it returns, and that is the compiler's choice; so that
+// all ranks get the same bits, every NaN becomes the same one.
+func add(dst, got, own []float32, scale float32) {
 	own, dst = own[:len(got)], dst[:len(got)]
 	if scale == 1 {
 		for i, v := range got {
-			dst[i] = v + own[i]
+			s := v + own[i]
+			if s != s {
+				s = nan
+			}
+			dst[i] = s
 		}
 		return
 	}
 	for i, v := range got {
-		dst[i] = v + float32(own[i]*scale)
+		s := v + float32(own[i]*scale)
+		if s != s {
+			s = nan
+		}
+		dst[i] = s
 	}
 }
 
-// addRight is dst = own·scale + got. It differs from addLeft in the payload of
-// a NaN only, but that is a bit too.
-func addRight(dst, own, got []float32, scale float32) {
-	own, dst = own[:len(got)], dst[:len(got)]
-	if scale == 1 {
-		for i, v := range got {
-			dst[i] = own[i] + v
-		}
-		return
-	}
-	for i, v := range got {
-		dst[i] = float32(own[i]*scale) + v
-	}
-}
+// nan is the NaN that arithmetic on x86 and Arm makes by default.
+var nan = math.Float32frombits(0x7fc00000)
 
 func scaleInto(dst, src []float32, scale float32) {
 	dst = dst[:len(src)]

@@ -24,10 +24,7 @@ const (
 	keyRank       = "rejoin-rank"
 )
 
-var (
-	errClosed = errors.New("the transport is closed")
-	errBroken = errors.New("the connection was given up because an operation ended while sending on it")
-)
+var errBroken = errors.New("the connection was given up because an operation ended while sending on it")
 
 // Transport is one rank's connections. It is a collective.Transport.
 type Transport struct {
