@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Alignment, in bytes, of every numeric buffer: one cache line, and one AVX-512
-// register. Sums can depend on a buffer's alignment, so it is always the same.
+// Alignment is that of every numeric buffer, in bytes: one cache line, and one
+// AVX-512 register. Sums can depend on a buffer's alignment, so it is always the same.
 const Alignment = 64
 
 // AlignedFloat32 returns n zeros that start at a multiple of [Alignment] bytes.
@@ -99,10 +99,10 @@ func halfToFloat32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	exp := uint32(h>>10) & 0x1f
 	frac := uint32(h & 0x3ff)
-	switch {
-	case exp == 0x1f:
+	switch exp {
+	case 0x1f:
 		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	case exp == 0: // zero or subnormal: frac * 2^-24
+	case 0: // zero or subnormal: frac * 2^-24
 		v := float32(frac) * 0x1p-24
 		return math.Float32frombits(math.Float32bits(v) | sign)
 	default:

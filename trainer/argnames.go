@@ -65,8 +65,10 @@ func (a *Arguments) refuseUnknown(name string, value any) error {
 			return nil
 		}
 	}
-	return &ArgumentError{Name: name, Found: fmt.Sprint(value),
-		Expected: fmt.Sprintf("%v: Rejoin does not have this and will not train differently in silence", off[0])}
+	return &ArgumentError{
+		Name: name, Found: fmt.Sprint(value),
+		Expected: fmt.Sprintf("%v: Rejoin does not have this and will not train differently in silence", off[0]),
+	}
 }
 
 // assign converts value to field's type, or says what it expected.
@@ -127,8 +129,9 @@ func assign(field reflect.Value, value any) error {
 		}
 		field.Set(reflect.ValueOf(m))
 		return nil
+	default:
+		return fmt.Errorf("a %v", field.Kind())
 	}
-	return fmt.Errorf("a %v", field.Kind())
 }
 
 // SetText sets one argument from "name=value", the value in YAML's notation.

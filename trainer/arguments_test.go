@@ -114,8 +114,7 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 			t.Errorf("%s is not named in %v", name, err)
 		}
 	}
-	var one *ArgumentError
-	if !errors.As(err, &one) {
+	if _, ok := errors.AsType[*ArgumentError](err); !ok {
 		t.Errorf("%v is not an *ArgumentError", err)
 	}
 	good := DefaultArguments()

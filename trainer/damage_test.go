@@ -33,19 +33,17 @@ func reports(errs []error) []string {
 // nothing is written.
 func TestDamagedFileGivesOneErrorAndWritesNothing(t *testing.T) {
 	intact := testdata("regression-w2", "checkpoint-2")
-	damages := map[string]func(t *testing.T, path string){
-		"missing": func(t *testing.T, path string) { check(t, os.Remove(path)) },
-		"empty":   func(t *testing.T, path string) { check(t, os.Truncate(path, 0)) },
-		"cut": func(t *testing.T, path string) {
-			check(t, os.Truncate(path, must[os.FileInfo](t)(os.Stat(path)).Size()/2))
+	damages := map[string]func(path string) error{
+		"missing": os.Remove,
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"cut": func(path string) error {
+			info, err := os.Stat(path)
+			return errors.Join(err, os.Truncate(path, info.Size()/2))
 		},
-		"of another kind": func(t *testing.T, path string) {
-			check(t, os.WriteFile(path, []byte("<!DOCTYPE html><title>404</title>"), 0o666))
+		"of another kind": func(path string) error {
+			return os.WriteFile(path, []byte("<!DOCTYPE html><title>404</title>"), 0o666)
 		},
-		"a directory": func(t *testing.T, path string) {
-			check(t, os.Remove(path))
-			check(t, os.Mkdir(path, 0o777))
-		},
+		"a directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o777)) },
 	}
 	for _, name := range []string{"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json", "training_args.bin", "rng_state_1.pth"} {
 		for damage, apply := range damages {
@@ -55,7 +53,7 @@ func TestDamagedFileGivesOneErrorAndWritesNothing(t *testing.T) {
 			t.Run(name+" "+damage, func(t *testing.T) {
 				t.Parallel()
 				dir, out := copyDir(t, intact), filepath.Join(t.TempDir(), "out")
-				apply(t, filepath.Join(dir, name))
+				check(t, apply(filepath.Join(dir, name)))
 				_, errs := tryRanks(t, &trainer.Request{
 					Checkpoint: dir, Data: testdata("regression.jsonl"), Model: testdata("regression.yaml"), OutputDir: out, WorldSize: 2,
 				})
@@ -85,12 +83,18 @@ func TestMismatchIsRefused(t *testing.T) {
 		run, model, data string
 		says             []string
 	}{
-		"another architecture": {"regression-w2/checkpoint-2", "digits-mlp.yaml", "digits.jsonl",
-			[]string{"missing: backbone.0.weight", "unexpected: fc.bias, fc.weight"}},
-		"another width": {"digits-mlp-w2/checkpoint-4", "digits-small.yaml", "digits.jsonl",
-			[]string{"backbone.0.weight", "[16 64]", "[32 64]", "backbone.2.weight"}},
-		"data of another model": {"regression-w2/checkpoint-2", "regression.yaml", "digits.jsonl",
-			[]string{`"x"`, "[64]", "10 numbers"}},
+		"another architecture": {
+			"regression-w2/checkpoint-2", "digits-mlp.yaml", "digits.jsonl",
+			[]string{"missing: backbone.0.weight", "unexpected: fc.bias, fc.weight"},
+		},
+		"another width": {
+			"digits-mlp-w2/checkpoint-4", "digits-small.yaml", "digits.jsonl",
+			[]string{"backbone.0.weight", "[16 64]", "[32 64]", "backbone.2.weight"},
+		},
+		"data of another model": {
+			"regression-w2/checkpoint-2", "regression.yaml", "digits.jsonl",
+			[]string{`"x"`, "[64]", "10 numbers"},
+		},
 		"no such column": {"digits-w1/checkpoint-3", "regression.yaml", "digits.jsonl", []string{`"x"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
