@@ -44,8 +44,10 @@ func (p *place) String() string {
 			keys = append(keys, k)
 		case int:
 			keys = append(keys, strconv.Itoa(k))
-		default:
+		case int64, bool, float64, nil:
 			keys = append(keys, fmt.Sprint(k))
+		default:
+			keys = append(keys, "<"+pyobj.TypeName(k)+">")
 		}
 	}
 	for i, j := 0, len(keys)-1; i < j; i, j = i+1, j-1 {
