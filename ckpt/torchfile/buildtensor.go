@@ -2,15 +2,11 @@ package torchfile
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"rejoin/ckpt/torchfile/pickle"
 	"rejoin/pyobj"
 	"rejoin/tensor"
 )
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // maxDims is the number of dimensions that torch allows.
 const maxDims = 64
