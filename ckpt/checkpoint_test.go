@@ -39,6 +39,7 @@ func TestOpenByContent(t *testing.T) {
 		{"tied.pt", "zip", "", []string{"embed.weight", "lm_head.weight"}},
 		{"tag_mixed_legacy.pt", "legacy", "", []string{"p0", "p1", "p2", "p3"}},
 		{"module.pt", "zip", "", []string{"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"}},
+		{"legacy_module.pt", "legacy", "", []string{"0.weight", "0.bias"}},
 		{"checkpoint_epoch_1.pth", "zip", "model_state_dict", []string{"module.backbone.0.weight", "module.backbone.0.bias", "module.backbone.2.weight", "module.backbone.2.bias"}},
 	}
 	for _, tt := range tests {
@@ -52,7 +53,7 @@ func TestOpenByContent(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Open(path, Options{Describe: tt.file == "module.pt", CheckCRC: true})
+			c, err := Open(path, Options{Describe: strings.HasSuffix(tt.file, "module.pt"), CheckCRC: true})
 			if err != nil {
 				t.Fatal(err)
 			}

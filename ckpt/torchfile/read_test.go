@@ -340,6 +340,9 @@ func TestTagsAndMetaLocation(t *testing.T) {
 	if want := map[string]int{"cuda:0": 1, "cuda:1": 1, "cuda:3": 1, "cpu": 1}; !reflect.DeepEqual(f.Tags(), want) {
 		t.Errorf("tags %v", f.Tags())
 	}
+	if got := f.ForeignTags(); got != "cuda:0 (1 storages), cuda:1 (1 storages), cuda:3 (1 storages)" {
+		t.Errorf("foreign tags %q", got)
+	}
 	m, err := Open("testdata/zoo/tag_mixed.pt", Options{MapLocation: tensor.TorchLocation("meta")})
 	if err != nil {
 		t.Fatal(err)
