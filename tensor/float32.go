@@ -52,9 +52,7 @@ func (t *Tensor) ReadFloat32(dst []float32) error {
 		return err
 	}
 	if t.DType == Float32 {
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
+		copyFloat32(dst, raw)
 		return nil
 	}
 	read, err := elementReader(t.DType)
@@ -66,6 +64,20 @@ func (t *Tensor) ReadFloat32(dst []float32) error {
 		dst[i] = read(raw[i*size:])
 	}
 	return nil
+}
+
+// hostIsLittle tells whether floats in memory have the bytes of a storage.
+var hostIsLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// copyFloat32 fills dst from little-endian bytes, four for each element.
+func copyFloat32(dst []float32, raw []byte) {
+	if hostIsLittle {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), 4*len(dst)), raw)
+		return
+	}
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
 }
 
 func elementReader(d DType) (func([]byte) float32, error) {
