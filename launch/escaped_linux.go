@@ -76,6 +76,10 @@ func processState(pid int) string {
 	if err != nil {
 		return ""
 	}
+	return stateOf(stat)
+}
+
+func stateOf(stat []byte) string {
 	// pid (name) S …, where the name may hold parentheses.
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	if !ok || len(rest) == 0 {
