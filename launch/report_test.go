@@ -68,8 +68,11 @@ launch: these processes could not be ended: pid 9, 11
     rank 1: not ended by SIGKILL
   exit code 130
 `},
-		{"lost output", Report{OutputErr: errors.Join(errors.New("disk full"), errors.New("file closed"))},
-			"launch: output was lost: disk full; file closed\n"},
+		{
+			"lost output",
+			Report{OutputErr: errors.Join(errors.New("disk full"), errors.New("file closed"))},
+			"launch: output was lost: disk full; file closed\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -264,7 +264,7 @@ func (s *Server) Member(stream pb.Rendezvous_MemberServer) error {
 	in := make(chan *pb.Up)
 	ended := make(chan error, 1)
 	s.work.Go(func() { ended <- receive(stream, in) })
-	hello, err := s.firstMessage(stream, in, ended)
+	hello, err := s.firstMessage(in, ended)
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func receive(stream pb.Rendezvous_MemberServer, in chan<- *pb.Up) error {
 	}
 }
 
-func (s *Server) firstMessage(stream pb.Rendezvous_MemberServer, in <-chan *pb.Up, ended <-chan error) (*pb.Hello, error) {
+func (s *Server) firstMessage(in <-chan *pb.Up, ended <-chan error) (*pb.Hello, error) {
 	timer := time.NewTimer(helloWithin)
 	defer timer.Stop()
 	select {

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -159,7 +160,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {
-				r.reducer.cancel()
+				err = errors.Join(err, r.reducer.cancel())
 			} else {
 				err = r.reducer.wait(ctx)
 			}

@@ -216,7 +216,7 @@ func TestAddress(t *testing.T) {
 		{"unix", at, "unix:" + at},
 		{"local", "", map[bool]string{true: "unix-abstract:rejoin-", false: "127.0.0.1:"}[runtime.GOOS == "linux"]},
 	} {
-		l, err := grpctransport.ListenLocal()
+		l, err := grpctransport.ListenLocal(context.Background())
 		if tt.network != "local" {
 			l, err = net.Listen(tt.network, tt.at)
 		}
