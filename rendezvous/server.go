@@ -169,6 +169,11 @@ func (s *Server) Missing() []int {
 func (s *Server) Joined(ctx context.Context) ([]Peer, error) {
 	select {
 	case <-s.joined:
+		return s.peers(), nil
+	default:
+	}
+	select {
+	case <-s.joined:
 	case <-s.failed:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -178,13 +183,17 @@ func (s *Server) Joined(ctx context.Context) ([]Peer, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("rendezvous: waiting for ranks %s: %w", list(s.Missing()), ctx.Err())
 	}
+	return s.peers(), nil
+}
+
+func (s *Server) peers() []Peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	peers := make([]Peer, len(s.core.ranks))
 	for i, r := range s.core.ranks {
 		peers[i] = Peer{i, r.addr, r.pid}
 	}
-	return peers, nil
+	return peers
 }
 
 // Finished is closed when every rank has left well.

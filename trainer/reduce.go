@@ -116,6 +116,6 @@ func (r *reducer) wait(ctx context.Context) error {
 func (r *reducer) cancel() {
 	if r.ready != nil {
 		close(r.ready)
-		<-r.done
+		<-r.done // backward's own error is the cause
 	}
 }

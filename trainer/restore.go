@@ -184,7 +184,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	if err := r.model.Load(weights); err != nil {
-		return fmt.Errorf("the weights of %s: %w", c.Dir(), err)
+		return fmt.Errorf("%s: %w", c.Dir(), err)
 	}
 	moments, err := c.Optimizer()
 	if err != nil {

@@ -76,6 +76,15 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	return nil
 }
 
+// StepError says in which update a run failed.
+type StepError struct {
+	Step int // from 1
+	Err  error
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("step %d: %v", e.Step, e.Err) }
+func (e *StepError) Unwrap() error { return e.Err }
+
 // sayf prints a line on rank 0.
 func (r *run) sayf(format string, args ...any) {
 	if r.group.Rank() == 0 {
@@ -99,7 +108,7 @@ func (r *run) train(ctx context.Context) error {
 		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
 			group := batches[r.pos.Batch:][:r.plan.GroupSize(r.pos)]
 			if err := r.update(ctx, group); err != nil {
-				return fmt.Errorf("step %d: %w", r.pos.Step+1, err)
+				return &StepError{Step: r.pos.Step + 1, Err: err}
 			}
 		}
 	}

@@ -2,7 +2,10 @@ package torchfile
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"rejoin/ckpt/internal/mapped"
 	"rejoin/ckpt/internal/sniff"
@@ -124,6 +127,18 @@ func (f *File) Object() any { return f.object }
 
 // Tags counts the storages by the device tag that they were saved with.
 func (f *File) Tags() map[string]int { return maps.Clone(f.tags) }
+
+// ForeignTags describes in one line the storages that were not saved as plain
+// "cpu", such as "cuda:0 (8 storages), cuda:1 (8 storages)"; "" if there are none.
+func (f *File) ForeignTags() string {
+	var parts []string
+	for _, tag := range slices.Sorted(maps.Keys(f.tags)) {
+		if tag != "cpu" {
+			parts = append(parts, fmt.Sprintf("%s (%d storages)", tag, f.tags[tag]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Records lists a zip file's records in the order of its directory; nil for
 // another format. The caller must not change the slice.

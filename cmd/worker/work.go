@@ -26,7 +26,7 @@ const (
 // work joins the job, forms the process group and trains. It leaves the job
 // when done, and tells it why when not.
 func work(ctx context.Context, env environment) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("no port to listen on: %w", err)
 	}

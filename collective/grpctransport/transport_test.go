@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func each(tb testing.TB, gs []*collective.Group, f func(ctx context.Context, g *
 }
 
 func TestOperations(t *testing.T) {
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range []string{"tcp", "unix", "local"} {
 		for _, size := range []int{2, 3, 4} {
 			t.Run(fmt.Sprintf("%s/P=%d", network, size), func(t *testing.T) {
 				gs := groups(t, size, network, func(c *collective.Config) { c.SegmentBytes = 40 << 10 })
@@ -209,20 +210,46 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestAddress(t *testing.T) {
-	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
-		l, err := net.Listen(network, at)
+	at := t.TempDir() + "/s"
+	for _, tt := range []struct{ network, at, want string }{
+		{"tcp", "127.0.0.1:0", "127.0.0.1:"},
+		{"unix", at, "unix:" + at},
+		{"local", "", map[bool]string{true: "unix-abstract:rejoin-", false: "127.0.0.1:"}[runtime.GOOS == "linux"]},
+	} {
+		l, err := grpctransport.ListenLocal()
+		if tt.network != "local" {
+			l, err = net.Listen(tt.network, tt.at)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := l.Addr().String()
-		if network == "unix" {
-			want = "unix:" + at
-		}
-		if got := grpctransport.Address(l); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if got := grpctransport.Address(l); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("got %q, want %q", got, tt.want)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// Groups over gRPC leave no goroutines behind once they are closed.
+func TestNoGoroutineOutlivesItsGroup(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		t.Run("group", func(t *testing.T) {
+			gs := groups(t, 3, "local", nil)
+			errs := each(t, gs, func(ctx context.Context, g *collective.Group) error { return g.Barrier(ctx) })
+			if err := errors.Join(errs...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 1000 { // connections end in their own time
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		runtime.Gosched()
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 }
