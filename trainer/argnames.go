@@ -65,8 +65,10 @@ func (a *Arguments) refuseUnknown(name string, value any) error {
 			return nil
 		}
 	}
-	return &ArgumentError{Name: name, Found: fmt.Sprint(value),
-		Expected: fmt.Sprintf("%v: Rejoin does not have this and will not train differently in silence", off[0])}
+	return &ArgumentError{
+		Name: name, Found: fmt.Sprint(value),
+		Expected: fmt.Sprintf("%v: Rejoin does not have this and will not train differently in silence", off[0]),
+	}
 }
 
 // assign converts value to field's type, or says what it expected.
