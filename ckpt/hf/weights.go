@@ -160,7 +160,12 @@ func (c *Checkpoint) shardError(shard, format string, args ...any) error {
 
 // shardIndex is the weight_map of an index: tensor name to file name.
 func (c *Checkpoint) shardIndex(name string) (map[string]string, error) {
-	path := c.path(name)
+	return ReadShardIndex(c.path(name))
+}
+
+// ReadShardIndex reads a *.index.json of sharded weights: tensor name to the
+// name of the file, beside the index, that holds it.
+func ReadShardIndex(path string) (map[string]string, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err
