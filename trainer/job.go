@@ -23,8 +23,11 @@ type Job struct {
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
 
-	MapLocation   string `json:"map_location"`   // "cpu", "device", or a device tag
+	MapLocation   string `json:"map_location"`   // as tensor.ParseMapLocation reads it
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"
+
+	Skip         []string `json:"skip,omitempty"`          // see Request
+	AllowMissing bool     `json:"allow_missing,omitempty"` // see Request
 
 	Trace     bool `json:"trace,omitempty"`
 	Overwrite bool `json:"overwrite,omitempty"`

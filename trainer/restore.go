@@ -11,6 +11,7 @@ import (
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
+	"rejoin/ckpt/names"
 	"rejoin/data"
 	"rejoin/model"
 	"rejoin/optim"
@@ -48,7 +49,11 @@ func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
 	if !r.job.Resuming() {
 		return nil, nil, nil
 	}
-	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: r.job.mapLocation()})
+	mapLocation, err := r.job.mapLocation()
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: mapLocation})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,11 +168,15 @@ func (r *run) loadInit() error {
 		return err
 	}
 	defer opened.Close()
-	weights, _, err := opened.StateDict()
+	weights, wrapper, err := opened.StateDict()
 	if err != nil {
 		return err
 	}
-	if err := r.model.Load(weights); err != nil {
+	if wrapper != "" {
+		r.sayf("%s: the weights are under %q", r.job.Init, wrapper)
+	}
+	r.sayTags(r.job.Init, opened.Tags())
+	if err := r.loadWeights(r.job.Init, weights, names.RecordedTies(opened.Metadata(), weights)); err != nil {
 		return fmt.Errorf("%s: %w", r.job.Init, err)
 	}
 	return nil
@@ -183,7 +192,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	if err := r.model.Load(weights); err != nil {
+	if err := r.loadWeights(c.Dir(), weights, c.Ties()); err != nil {
 		return fmt.Errorf("%s: %w", c.Dir(), err)
 	}
 	moments, err := c.Optimizer()
@@ -200,6 +209,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	if err := r.rates.LoadStateDict(schedule); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.SchedulerFile), err)
 	}
+	r.sayTags(c.Dir(), c.Tags())
 	r.state = state
 	if err := r.restorePosition(c); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,9 @@ type Checkpoint struct {
 	mapLocation tensor.MapLocation
 
 	mu   sync.Mutex
-	open []io.Closer // guarded by mu
+	open []io.Closer       // guarded by mu
+	tags map[string]int    // of the torch files read so far; guarded by mu
+	ties map[string]string // that the weights' files recorded; guarded by mu
 }
 
 // Open opens the checkpoint directory dir. It fails with a
@@ -103,6 +106,35 @@ func (c *Checkpoint) keep(f io.Closer) {
 	c.open = append(c.open, f)
 }
 
+// note counts the device tags of a torch file.
+func (c *Checkpoint) note(f *torchfile.File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tags == nil {
+		c.tags = map[string]int{}
+	}
+	for tag, n := range f.Tags() {
+		c.tags[tag] += n
+	}
+}
+
+// Tags counts the storages of the torch files read so far by the device tag
+// that they were saved with; see [tensor.ForeignTags].
+func (c *Checkpoint) Tags() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.tags)
+}
+
+// Ties maps the names that the weights' safetensors files left out to the keys
+// that hold the same tensors, as those files' metadata records it. It is known
+// once Weights has been called.
+func (c *Checkpoint) Ties() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.ties)
+}
+
 // Close closes all files: tensors that were read must not be used any more.
 func (c *Checkpoint) Close() error {
 	c.mu.Lock()
@@ -139,6 +171,7 @@ func (c *Checkpoint) torchDict(name string, location tensor.MapLocation) (*pyobj
 		return nil, fileError(path, err)
 	}
 	c.keep(f)
+	c.note(f)
 	d, err := pyobj.AsDict(f.Object())
 	if err != nil {
 		return nil, fileError(path, err)
