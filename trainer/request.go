@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"rejoin/ckpt/hf"
+	"rejoin/ckpt/names"
 	"rejoin/model"
 	"rejoin/tensor"
 )
@@ -27,6 +28,18 @@ type Request struct {
 	MapLocation   string // "": "cpu"
 	LocationRules string // "": "lenient"
 
+	// Skip are patterns of weight names to leave out; AllowMissing accepts
+	// parameters that the weights lack: see package ckpt/names.
+	Skip         []string
+	AllowMissing bool
+
+	// LRFrom says whose learning rates a resumed run has: "" or "checkpoint" for
+	// the saved ones, "args" for the arguments' under the schedule.
+	LRFrom string
+	// FreshOptimizer and FreshScheduler begin without the checkpoint's optimizer.pt
+	// (with zero moments) and scheduler.pt (at the arguments' schedule).
+	FreshOptimizer, FreshScheduler bool
+
 	Trace, Overwrite bool
 }
 
@@ -41,7 +54,7 @@ type Notice struct {
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
-		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Arguments: DefaultArguments(),
+		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job}
 	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
@@ -81,8 +94,19 @@ func (r *resolver) location() error {
 	if r.job.LocationRules == "" {
 		r.job.LocationRules = "lenient"
 	}
-	if rules := r.job.LocationRules; rules != "lenient" && rules != "torch" {
-		return fmt.Errorf("--location-rules: found %q, expected lenient (any tag loads on the CPU) or torch (torch's own rules)", rules)
+	if _, err := tensor.ParseLocationRules(r.job.LocationRules); err != nil {
+		return fmt.Errorf("--location-rules: %w", err)
+	}
+	if _, err := r.job.mapLocation(); err != nil {
+		return fmt.Errorf("--map-location: %w", err)
+	}
+	switch r.job.LRFrom {
+	case "", "args", "checkpoint":
+	default:
+		return fmt.Errorf("--lr-from: found %q, expected checkpoint (the saved learning rates) or args (the arguments', scaled by the schedule)", r.job.LRFrom)
+	}
+	if err := names.CheckPatterns(r.job.Skip); err != nil {
+		return fmt.Errorf("--skip: %w", err)
 	}
 	return nil
 }
@@ -90,18 +114,16 @@ func (r *resolver) location() error {
 // mapLocation is the job's map_location for one rank's optimizer.pt. "device" is
 // what transformers ≤5.17 passes: the device accelerate gave the rank, "cpu:0"
 // on CPUs, or plain "cpu" when there is one rank only.
-func (j *Job) mapLocation() tensor.MapLocation {
-	if j.LocationRules != "torch" {
-		return tensor.CPU
+func (j *Job) mapLocation() (tensor.MapLocation, error) {
+	rules, err := tensor.ParseLocationRules(j.LocationRules)
+	if err != nil {
+		return nil, err
 	}
-	location := j.MapLocation
-	if location == "device" {
-		location = "cpu:0"
-		if j.WorldSize == 1 {
-			location = "cpu"
-		}
+	device := "cpu:0"
+	if j.WorldSize == 1 {
+		device = "cpu"
 	}
-	return tensor.TorchLocation(location)
+	return tensor.ParseMapLocation(j.MapLocation, rules, device)
 }
 
 // checkpoint finds the checkpoint and takes its arguments.
@@ -118,6 +140,9 @@ func (r *resolver) checkpoint() error {
 		return err
 	}
 	if r.manifest, err = r.opened.Manifest(); err != nil {
+		return err
+	}
+	if err := r.missingStates(); err != nil {
 		return err
 	}
 	return r.checkpointArguments()
@@ -164,6 +189,7 @@ func (r *resolver) checkpointArguments() error {
 		}
 		previous.WorldSize = r.manifest.WorldSize
 		r.job.DataDigest = r.manifest.DataDigest
+		r.job.ParamGroups, _ = r.manifest.Extra[paramGroupsKey].(string)
 	} else {
 		if previous.WorldSize, err = r.trainerArguments(state); err != nil {
 			return err
@@ -224,8 +250,8 @@ func (r *resolver) flags() error {
 	for _, change := range r.before.Changes(args) {
 		r.say("changed from the checkpoint's run: %s", change)
 	}
-	if r.before.LearningRate != args.LearningRate {
-		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used")
+	if r.before.LearningRate != args.LearningRate && r.job.LRFrom != "args" {
+		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used; --lr-from args uses the new one")
 	}
 	return nil
 }

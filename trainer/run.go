@@ -27,15 +27,15 @@ type run struct {
 	group Group
 	out   Output
 
-	table   *data.Table
-	batches batches
-	sampler data.Sampler
-	spec    *model.Spec
-	model   *model.Model
-	params  []*optim.Param
-	adam    *optim.Adam
-	rates   *optim.Scheduler
-	reducer *reducer
+	table     *data.Table
+	batches   batches
+	sampler   data.Sampler
+	spec      *model.Spec
+	model     *model.Model
+	params    []*optim.Param
+	optimizer optimizer
+	rates     *optim.Scheduler
+	reducer   *reducer
 
 	generator *rng.Generator
 	random    *hf.RandomState // Python's and numpy's generators, carried along
@@ -123,8 +123,8 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		return err
 	}
 	norm := optim.ClipGradNorm(r.params, r.args.MaxGradNorm)
-	r.adam.Step()
-	rate := r.adam.LearningRate(0)
+	r.optimizer.Step()
+	rate := r.optimizer.LearningRate(0)
 	r.rates.Step()
 
 	next, epoch := r.plan.Advance(r.pos)

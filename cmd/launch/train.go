@@ -21,6 +21,8 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.StringVar(&r.OutputDir, "output-dir", "", "where checkpoints go `DIR`")
 	fs.BoolVar(&r.Trace, "trace", false, "write trace-rankR.json: the rows of each micro-batch trained on")
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
+	fs.StringArrayVar(&r.Skip, "skip", nil, "leave weights of this name out, * for any characters; a parameter of that name starts anew (repeatable) `KEY`")
+	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
 	maxSteps = fs.String("max-steps", "", "updates of the whole run `N`")
 	saveSteps = fs.String("save-steps", "", "updates between checkpoints `N`")
 	return maxSteps, saveSteps
@@ -94,7 +96,10 @@ training arguments are read from training_args.bin, as data.`,
 		},
 	}
 	maxSteps, saveSteps = bindTraining(cmd.Flags(), r)
-	cmd.Flags().StringVar(&r.MapLocation, "map-location", "cpu", "where tensors go: cpu, device (what transformers ≤5.17 gives each rank), or a torch device `LOCATION`")
+	cmd.Flags().StringVar(&r.MapLocation, "map-location", "cpu", "where tensors go: cpu, device (what transformers ≤5.17 gives each rank), none, a torch device, or a dict as in cuda:0=cpu,cuda:1=cpu `LOCATION`")
 	cmd.Flags().StringVar(&r.LocationRules, "location-rules", "lenient", "lenient: any saved tag loads on the CPU; torch: torch's own rules `RULES`")
+	cmd.Flags().StringVar(&r.LRFrom, "lr-from", "checkpoint", "checkpoint: the saved learning rates; args: the arguments', scaled by the schedule at the checkpoint's step `WHOSE`")
+	cmd.Flags().BoolVar(&r.FreshOptimizer, "fresh-optimizer", false, "begin with zero moments, without the checkpoint's optimizer.pt: the loss may jump")
+	cmd.Flags().BoolVar(&r.FreshScheduler, "fresh-scheduler", false, "put the arguments' schedule at the checkpoint's step, without its scheduler.pt")
 	return cmd
 }
