@@ -76,7 +76,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.SetGlobalNormalizationFunc(jobflags.Normalize)
 	job := jobflags.Bind(root.PersistentFlags())
-	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr))
+	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr), newCkpt(stdout, stderr))
 	return root
 }
 
