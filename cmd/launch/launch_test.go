@@ -150,10 +150,10 @@ func TestUsageErrors(t *testing.T) {
 		{"frobnicate", 2, "frobnicate"},
 		{"resume no/such/checkpoint", 1, "no/such/checkpoint does not exist"},
 		{"resume testdata/regression.jsonl", 1, "is a file"},
-		{"resume testdata/regression-w2/checkpoint-2", 1, "--model"},
-		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 1, "--data"},
+		{"resume testdata/regression-w2/checkpoint-2", 2, "--model"},
+		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 2, "--data"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml --data gone.jsonl", 1, "gone.jsonl"},
-		{"train --model testdata/regression.yaml --data testdata/regression.jsonl --set lerning_rate=1", 1, `did you mean "learning_rate"?`},
+		{"train --model testdata/regression.yaml --data testdata/regression.jsonl --set lerning_rate=1", 2, `did you mean "learning_rate"?`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			e := run(t, strings.Fields(tc.args)...)
