@@ -96,7 +96,7 @@ func TestLostWorkerIsNamedByAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, endless(t.TempDir())...)
-			r.waitForLine(t, "step ")
+			r.waitForLine(t, "]: step ")
 			pid := pidOfRank(t, r.cmd.Process.Pid, 1)
 			begun := time.Now()
 			if err := syscall.Kill(pid, tc.signal); err != nil {
@@ -120,7 +120,7 @@ func TestLostWorkerIsNamedByAll(t *testing.T) {
 
 func TestInterruptEndsEverythingWithinASecond(t *testing.T) {
 	r := start(t, endless(t.TempDir())...)
-	r.waitForLine(t, "step ")
+	r.waitForLine(t, "]: step ")
 	pid := pidOfRank(t, r.cmd.Process.Pid, 1)
 	begun := time.Now()
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
