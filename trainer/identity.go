@@ -31,7 +31,7 @@ func (r *resolver) identity() error {
 	}
 	job := *r.job
 	// Paths are no part of it, nor is what changes no number.
-	job.Checkpoint, job.Init, job.Data, job.OutputDir = "", "", "", ""
+	job.Checkpoint, job.Dict, job.Init, job.Data, job.OutputDir = "", "", "", "", ""
 	job.MapLocation, job.LocationRules, job.Trace, job.Overwrite = "", "", false, false
 	text, err := json.Marshal(&job)
 	if err != nil {
@@ -51,12 +51,14 @@ func (r *resolver) sameRun() bool {
 }
 
 // hashBeginning hashes what the run begins from: the checkpoint's state and the
-// sizes of its files, or the initial weights, or nothing but the seed.
+// sizes of its files, a script's dict, initial weights, or nothing but the seed.
 func (r *resolver) hashBeginning(h io.Writer) error {
-	if r.job.Init != "" {
+	switch {
+	case r.job.Init != "":
 		return hashFile(h, r.job.Init)
-	}
-	if !r.job.Resuming() {
+	case r.job.Dict != "":
+		return hashFile(h, r.job.Dict)
+	case !r.job.Resuming():
 		return nil
 	}
 	entries, err := os.ReadDir(r.job.Checkpoint)

@@ -12,6 +12,8 @@ import (
 type Job struct {
 	// Checkpoint is the checkpoint-N directory to go on from; "" trains from scratch.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Dict is a training script's own checkpoint, a file, to go on from; "" for none.
+	Dict string `json:"dict,omitempty"`
 	// Init is a file with the weights to begin with, when training from scratch;
 	// "" initialises them from the seed as torch would.
 	Init      string    `json:"init,omitempty"`
@@ -43,12 +45,15 @@ type Job struct {
 	// without weight decay, "flat" in one group.
 	ParamGroups string `json:"param_groups,omitempty"`
 
+	Sampler  string `json:"sampler,omitempty"`   // "" or "seedable_random", "distributed"
+	AlsoDict bool   `json:"also_dict,omitempty"` // see Request
+
 	Trace     bool `json:"trace,omitempty"`
 	Overwrite bool `json:"overwrite,omitempty"`
 }
 
 // Resuming tells a resume from a run from scratch.
-func (j *Job) Resuming() bool { return j.Checkpoint != "" }
+func (j *Job) Resuming() bool { return j.Checkpoint != "" || j.Dict != "" }
 
 // without are the checkpoint's files that the job does not read.
 func (j *Job) without() (names []string) {

@@ -17,8 +17,9 @@ import (
 
 // Request is what a person asked for on the command line.
 type Request struct {
-	// Checkpoint to resume: a checkpoint-N directory, or a directory of them,
-	// which means its newest complete one. "" trains from scratch.
+	// Checkpoint to resume: a checkpoint-N directory, a directory of them, which
+	// means its newest complete one, or a file with a training script's own dict.
+	// "" trains from scratch.
 	Checkpoint string
 	Init       string   // weights to begin with, when training from scratch
 	Data       string   // "": the checkpoint's own
@@ -42,6 +43,14 @@ type Request struct {
 	// FreshOptimizer and FreshScheduler begin without the checkpoint's optimizer.pt
 	// (with zero moments) and scheduler.pt (at the arguments' schedule).
 	FreshOptimizer, FreshScheduler bool
+
+	// Sampler is the order in which rows are drawn: "seedable_random", accelerate's,
+	// or "distributed", torch's DistributedSampler; "" for the checkpoint's own,
+	// or accelerate's.
+	Sampler string
+	// AlsoDict writes, beside each checkpoint at an epoch's end, a training
+	// script's dict: of the kind that was resumed from.
+	AlsoDict bool
 
 	Trace, Overwrite bool
 }
@@ -68,10 +77,10 @@ type Notice struct {
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
-		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Arguments: DefaultArguments(),
+		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Sampler: r.Sampler, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
 	}
-	res := &resolver{request: r, job: job}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
+	res := &resolver{request: r, job: job, given: map[string]bool{}}
+	steps := []func() error{res.location, res.checkpoint, res.flags, res.dictLacks, res.division, res.model, res.data, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, res.notices, err
@@ -84,11 +93,14 @@ type resolver struct {
 	request  *Request
 	job      *Job
 	notices  []Notice
-	opened   *hf.Checkpoint // nil from scratch
-	manifest *hf.Manifest   // nil if the Trainer wrote the checkpoint
-	before   Arguments      // the checkpoint's, before flags
-
-	expectedSteps int // the run's updates as the checkpoint's state counts them
+	opened   *hf.Checkpoint  // nil from scratch
+	manifest *hf.Manifest    // nil if the Trainer wrote the checkpoint
+	before   Arguments       // the checkpoint's, before flags
+	given    map[string]bool // the training arguments that the person gives
+	// expectedSteps are the run's updates as the checkpoint's state counts them.
+	expectedSteps int
+	// eitherAdam: the dict to resume does not tell Adam's state from AdamW's.
+	eitherAdam bool
 }
 
 func (r *resolver) say(format string, args ...any) {
@@ -112,6 +124,9 @@ func (r *resolver) location() error {
 	}
 	if _, err := r.job.mapLocation(); err != nil {
 		return requestError("--map-location: %w", err)
+	}
+	if err := checkSampler(r.job.Sampler); err != nil {
+		return err
 	}
 	switch r.job.LRFrom {
 	case "", "args", "checkpoint":
@@ -144,6 +159,9 @@ func (r *resolver) checkpoint() error {
 	if r.request.Checkpoint == "" {
 		return nil
 	}
+	if info, err := os.Stat(r.request.Checkpoint); err == nil && !info.IsDir() {
+		return r.dictCheckpoint(r.request.Checkpoint)
+	}
 	dir, err := r.chooseCheckpoint(r.request.Checkpoint)
 	if err != nil {
 		return err
@@ -163,14 +181,12 @@ func (r *resolver) checkpoint() error {
 
 // chooseCheckpoint takes dir itself, or its newest complete checkpoint.
 func (r *resolver) chooseCheckpoint(dir string) (string, error) {
-	info, err := os.Stat(dir)
+	_, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", fmt.Errorf("checkpoint %s does not exist", dir)
 	case err != nil:
 		return "", err
-	case !info.IsDir():
-		return "", fmt.Errorf("%s is a file; resume takes a checkpoint-N directory, or a directory of them", dir)
 	}
 	if _, named := hf.StepOfName(filepath.Base(dir)); named || hf.IsCheckpoint(dir) {
 		return filepath.Clean(dir), nil
@@ -215,6 +231,12 @@ func (r *resolver) checkpointArguments() error {
 		}
 		previous.WorldSize = r.manifest.WorldSize
 		r.job.DataDigest = r.manifest.DataDigest
+		if r.job.Sampler == "" {
+			r.job.Sampler = r.manifest.Sampler
+		}
+		if err := checkSampler(r.job.Sampler); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.ManifestFile), err)
+		}
 		r.job.ParamGroups, _ = r.manifest.Extra[paramGroupsKey].(string)
 	} else {
 		if previous.WorldSize, err = r.trainerArguments(state); err != nil {
@@ -280,7 +302,10 @@ func (r *resolver) flags() error {
 			return requestError("--set %s: %w", assignment, err)
 		}
 		name, _, _ := strings.Cut(assignment, "=")
-		named = append(named, name)
+		named = append(named, strings.ReplaceAll(name, "-", "_"))
+	}
+	for _, name := range named {
+		r.given[name] = true
 	}
 	if unused := slices.DeleteFunc(named, func(name string) bool { return !inert(name) }); len(unused) > 0 {
 		r.say("of the Trainer's arguments these have no effect here: %s", strings.Join(unused, ", "))
@@ -288,8 +313,15 @@ func (r *resolver) flags() error {
 	if err := args.Validate(); err != nil {
 		return &RequestError{err}
 	}
-	if !r.job.Resuming() {
-		return nil
+	r.sayChanges()
+	return nil
+}
+
+// sayChanges says what the person changes in the run to resume.
+func (r *resolver) sayChanges() {
+	args := &r.job.Arguments
+	if r.job.Checkpoint == "" { // a training script's dict does not hold arguments
+		return
 	}
 	changes := r.before.Changes(args)
 	for _, change := range changes {
@@ -301,12 +333,11 @@ func (r *resolver) flags() error {
 	if r.before.LearningRate != args.LearningRate && r.job.LRFrom != "args" {
 		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used; --lr-from args uses the new one")
 	}
-	return nil
 }
 
 // division keeps the rows of an update when the number of ranks changes.
 func (r *resolver) division() error {
-	if !r.job.Resuming() {
+	if r.job.Checkpoint == "" { // a training script's dict does not say its division
 		return nil
 	}
 	args, was := &r.job.Arguments, r.job.Previous
@@ -383,7 +414,7 @@ func (r *resolver) outputDir() error {
 	if r.job.OutputDir == "" {
 		r.job.OutputDir = "out"
 		if r.job.Resuming() {
-			r.job.OutputDir = parent(r.job.Checkpoint)
+			r.job.OutputDir = parent(r.job.Checkpoint + r.job.Dict) // one of them is ""
 		}
 	}
 	if err := checkWritable(r.job.OutputDir); err != nil {

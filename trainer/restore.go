@@ -34,9 +34,13 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	err = r.build()
-	if err == nil && opened != nil {
+	switch {
+	case err != nil:
+	case opened != nil:
 		err = r.restore(opened)
-	} else if err == nil {
+	case r.job.Dict != "":
+		err = r.restoreDict()
+	default:
 		err = r.initialise()
 	}
 	if err := agree(ctx, r.group, err); err != nil {
@@ -47,7 +51,11 @@ func (r *run) begin(ctx context.Context) error {
 
 // open opens the checkpoint, if there is one, and digests it.
 func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
-	if !r.job.Resuming() {
+	switch {
+	case r.job.Dict != "":
+		digest, err := digestDict(ctx, r.job.Dict)
+		return nil, digest, err
+	case !r.job.Resuming():
 		return nil, nil, nil
 	}
 	mapLocation, err := r.job.mapLocation()
@@ -102,11 +110,7 @@ func (r *run) openData() error {
 	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
 		return &DataChangedError{Path: r.job.Data, Expected: want, Found: r.table.Digest()}
 	}
-	r.sampler = data.Sampler{
-		Rows: r.table.Len(), BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
-		Seed: r.args.SamplerSeed(),
-	}
+	r.sampler = r.newSampler(r.table.Len())
 	if err := r.sampler.Validate(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"rejoin/ckpt/dictfile"
 	"rejoin/ckpt/hf"
 	"rejoin/data"
 	"rejoin/kernel"
@@ -31,7 +32,7 @@ type run struct {
 
 	table     *data.Table
 	batches   batches
-	sampler   data.Sampler
+	sampler   sampler
 	spec      *model.Spec
 	model     *model.Model
 	params    []*optim.Param
@@ -45,6 +46,12 @@ type run struct {
 	pos       Position
 	state     *hf.TrainerState
 	loss      lossMeter
+
+	// layout is the training script's dict that the run was resumed from, whose
+	// count of epochs is epochOffset off from the number of epochs done; nil if none.
+	layout      *dictfile.Layout
+	epochOffset int
+	lastLoss    float32 // this rank's, of the last micro-batch
 
 	trainingArgs []byte            // training_args.bin
 	companions   map[string][]byte // config.json and its like, carried along
@@ -189,7 +196,8 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 			return err
 		}
 		r.loss.add(loss)
-		r.trace.add(rows)
+		r.lastLoss = loss
+		r.trace.add(rows, loss)
 	}
 	return nil
 }

@@ -25,8 +25,12 @@ func (r *run) save(ctx context.Context, last bool) error {
 		return err
 	}
 	var outcome hf.Outcome
+	var dict string
 	if r.group.Rank() == 0 {
 		outcome, err = r.write(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last))
+		if err == nil {
+			dict, err = r.saveDict(r.lastLoss)
+		}
 	}
 	if err := agree(ctx, r.group, err); err != nil {
 		return err
@@ -39,6 +43,9 @@ func (r *run) save(ctx context.Context, last bool) error {
 		r.sayf("%s: saved, in place of a different one", path)
 	default:
 		r.sayf("%s: saved", path)
+	}
+	if dict != "" {
+		r.sayf("%s: saved, as a training script's dict", dict)
 	}
 	return nil
 }
@@ -84,7 +91,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
 			ModelYAML:   r.job.Model,
-			Sampler:     "seedable_random",
+			Sampler:     r.job.samplerName(),
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
 			Extra:       r.manifestExtra(pending),

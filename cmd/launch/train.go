@@ -23,6 +23,7 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	fs.StringArrayVar(&r.Skip, "skip", nil, "`NAME` of weights to leave out, * for any characters; such parameters start anew (repeatable)")
 	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
+	fs.StringVar(&r.Sampler, "sampler", "", "`ORDER` of rows: seedable_random (accelerate's, the default), sequential, or distributed (torch's DistributedSampler)")
 	maxSteps = fs.String("max-steps", "", "`NUMBER` of updates of the whole run")
 	saveSteps = fs.String("save-steps", "", "`NUMBER` of updates between checkpoints")
 	return maxSteps, saveSteps
@@ -71,15 +72,18 @@ func newResume(job *jobflags.Flags, stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume CHECKPOINT [flags]",
 		Short: "Rejoin a run at a checkpoint",
-		Long: `Rejoin a run at a checkpoint: a checkpoint-N directory, or a directory of them,
-which means its newest complete one.
+		Long: `Rejoin a run at a checkpoint: a checkpoint-N directory, a directory of them,
+which means its newest complete one, or a training script's own torch.save file.
 
 A checkpoint that Rejoin wrote needs nothing else. One that the Hugging Face
 Trainer wrote needs --data and --model; its training arguments are read from
-training_args.bin, as data.`,
+training_args.bin, as data. A script's own dict, {epoch, model_state_dict,
+optimizer_state_dict, …}, says little of its run: what it lacks is asked for by name.`,
 		Example: `  launch --nproc 2 resume out/checkpoint-2
   launch --nproc 2 resume out
   launch --nproc 2 resume checkpoint-500 --data train.jsonl --model model.yaml --output-dir out
+  launch --nproc 2 resume epoch_1.pth --data train.jsonl --model model.yaml --sampler distributed \
+    --set seed=0 --set per_device_train_batch_size=16 --set num_train_epochs=4
   # the bug, on demand:
   launch --nproc 2 resume checkpoint-500 --data train.jsonl --model model.yaml --output-dir out \
     --map-location device --location-rules torch`,
@@ -103,5 +107,6 @@ training_args.bin, as data.`,
 	cmd.Flags().StringVar(&r.LRFrom, "lr-from", "checkpoint", "`checkpoint|args`: the saved learning rates, or the arguments' under the schedule")
 	cmd.Flags().BoolVar(&r.FreshOptimizer, "fresh-optimizer", false, "begin with zero moments, without the checkpoint's optimizer.pt: the loss may jump")
 	cmd.Flags().BoolVar(&r.FreshScheduler, "fresh-scheduler", false, "put the arguments' schedule at the checkpoint's step, without its scheduler.pt")
+	cmd.Flags().BoolVar(&r.AlsoDict, "also-dict", false, "write the state as a training script's dict, checkpoint-N.pth, too, at each epoch's end")
 	return cmd
 }
