@@ -22,6 +22,7 @@ type Job struct {
 	Previous Division `json:"previous"`
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
+	Sampler    string `json:"sampler"` // SeedableRandom, Sequential or Distributed
 
 	MapLocation   string `json:"map_location"`   // "cpu", "device", or a device tag
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"

@@ -21,6 +21,7 @@ type Request struct {
 	Model      string   // path of a model.yaml; "": the checkpoint's own
 	Config     string   // path of a train.yaml; "": none
 	Set        []string // name=value, after Config
+	Sampler    string   // "": the checkpoint's own, or SeedableRandom
 	OutputDir  string   // "": the checkpoint's parent, or "out" from scratch
 	WorldSize  int
 
@@ -44,7 +45,7 @@ func Resolve(r *Request) (*Job, []Notice, error) {
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
+	steps := []func() error{res.location, res.checkpoint, res.flags, res.sampler, res.division, res.model, res.data, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -230,6 +231,22 @@ func (r *resolver) flags() error {
 	return nil
 }
 
+// sampler decides the order in which rows are drawn.
+func (r *resolver) sampler() error {
+	was := SeedableRandom
+	if r.manifest != nil && r.manifest.Sampler != "" {
+		was = r.manifest.Sampler
+	}
+	r.job.Sampler = was
+	if r.request.Sampler != "" {
+		r.job.Sampler = r.request.Sampler
+	}
+	if r.job.Resuming() && r.job.Sampler != was {
+		r.warn("sampler %s → %s: rows may be seen twice or not at all in the epoch that is resumed", was, r.job.Sampler)
+	}
+	return checkSampler(r.job.Sampler, &r.job.Arguments)
+}
+
 // division keeps the rows of an update when the number of ranks changes.
 func (r *resolver) division() error {
 	if !r.job.Resuming() {
@@ -287,14 +304,14 @@ func (r *resolver) data() error {
 	}
 	if path == "" {
 		if r.job.Resuming() {
-			return fmt.Errorf("%s does not say what data it was trained on; name it with --data FILE.jsonl", r.job.Checkpoint)
+			return fmt.Errorf("%s does not say what data it was trained on; name it with --data FILE", r.job.Checkpoint)
 		}
-		return errors.New("there is no data to train on; name it with --data FILE.jsonl")
+		return errors.New("there is no data to train on; name it with --data FILE")
 	}
 	if _, err := os.Stat(path); err != nil {
 		next := "check --data"
 		if r.request.Data == "" {
-			next = "the checkpoint's manifest names this file: if it moved, name it with --data FILE.jsonl"
+			next = "the checkpoint's manifest names this file: if it moved, name it with --data FILE"
 		}
 		return fmt.Errorf("training data: %w; %s", err, next)
 	}

@@ -84,7 +84,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
 			ModelYAML:   r.job.Model,
-			Sampler:     "seedable_random",
+			Sampler:     r.job.Sampler,
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
 			Extra:       map[string]any{pendingKey: pending.encode()},

@@ -14,7 +14,8 @@ import (
 
 // bindTraining declares the flags that train and resume share.
 func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *string) {
-	fs.StringVar(&r.Data, "data", "", "training data, JSON Lines `FILE`")
+	fs.StringVar(&r.Data, "data", "", "training data: JSON Lines, CSV, Parquet, Arrow, NPY, NPZ, safetensors `FILE`, or a directory of datasets' save_to_disk")
+	fs.StringVar(&r.Sampler, "sampler", "", "the order of rows: seedable_random (the Trainer's), sequential, or distributed (torch's DistributedSampler) `NAME`")
 	fs.StringVar(&r.Model, "model", "", "model description, YAML `FILE`")
 	fs.StringVar(&r.Config, "config", "", "training arguments by the Trainer's names, YAML `FILE`")
 	fs.StringArrayVar(&r.Set, "set", nil, "set one training argument, as in --set learning_rate=1e-3 (repeatable) `NAME=VALUE`")
