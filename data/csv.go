@@ -30,7 +30,7 @@ func ReadCSV(r io.Reader, name string) (*Table, error) {
 		return nil, b.table.at(&TableError{Problem: problem + "; expected CSV"})
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
-		in.Discard(3) // they were peeked at
+		_, _ = in.Discard(3) // they were peeked at
 	}
 	cells := csv.NewReader(in)
 	cells.Comma = separatorOf(head)

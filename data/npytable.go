@@ -55,7 +55,7 @@ func (t *Table) addMember(f *os.File, name string, member *zip.File) *TableError
 	if err != nil {
 		return &TableError{Problem: err.Error(), Err: err}
 	}
-	defer unpacked.Close() // only read from
+	defer func() { _ = unpacked.Close() }() // only read from
 	h, err := npy.ReadHeader(unpacked)
 	if err != nil {
 		return &TableError{Problem: err.Error(), Err: err}
@@ -80,7 +80,7 @@ func unpack(member *zip.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close() // only read from
+	defer func() { _ = r.Close() }() // only read from
 	return io.ReadAll(r)
 }
 

@@ -16,7 +16,7 @@ func (t *Table) addSafetensors(f *os.File) *TableError {
 	if err != nil {
 		return &TableError{Problem: err.Error(), Err: err}
 	}
-	defer s.Close() // only its header is needed
+	defer func() { _ = s.Close() }() // only its header is needed
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {
 		return &TableError{Problem: err.Error(), Err: err}
