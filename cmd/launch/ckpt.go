@@ -33,7 +33,7 @@ func newCkpt(stdout, stderr io.Writer) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInspect(stdout, stderr), newDiff(stdout, stderr), newConvert(stdout, stderr))
+	cmd.AddCommand(newInspect(stdout, stderr), newDiff(stdout, stderr), newConvert(stdout, stderr), newVerify(stdout, stderr))
 	return cmd
 }
 
