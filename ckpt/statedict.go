@@ -62,10 +62,13 @@ func StateDict(object any) (sd *tensor.StateDict, wrapper string, err error) {
 			}
 		}
 	}
+	if err := otherKind(dict); err != nil {
+		return nil, "", err
+	}
 	if sd := tensorsOf(dict); sd.Len() > 0 {
 		return sd, "", nil
 	}
-	return nil, "", explain(dict)
+	return nil, "", listKeys(dict)
 }
 
 // tensorsOf takes the entries that are tensors under a name.
@@ -87,28 +90,57 @@ func notFound(format string, args ...any) *StateDictError {
 	return &StateDictError{Problem: fmt.Sprintf(format, args...), Next: "name the file that holds the model's weights"}
 }
 
-// explain says what a dict without tensors seems to be instead.
-func explain(d *pyobj.Dict) error {
-	has := func(key string) bool { _, ok := d.Get(key); return ok }
+// otherKind recognizes the other files of a checkpoint by their keys.
+func otherKind(d *pyobj.Dict) error {
+	has := func(keys ...string) bool {
+		for _, key := range keys {
+			if _, ok := d.Get(key); !ok {
+				return false
+			}
+		}
+		return true
+	}
 	switch {
-	case has("state") && has("param_groups"):
+	case has("state", "param_groups"):
 		return notFound("the file is an optimizer's state, not a model's")
-	case has("last_epoch") && has("_step_count"):
+	case has("last_epoch", "_step_count"):
 		return notFound("the file is a learning-rate schedule's state, not a model's")
-	case has("python") && has("numpy") && has("cpu"):
+	case has("python", "numpy", "cpu"):
 		return notFound("the file holds random states, not a model")
-	case d.Len() == 0:
+	}
+	return nil
+}
+
+// maxListed is how many keys an error lists.
+const maxListed = 10
+
+func listKeys(d *pyobj.Dict) error {
+	if d.Len() == 0 {
 		return notFound("the file holds an empty dict")
 	}
 	var keys []string
-	for _, e := range d.Entries() {
-		if len(keys) == 10 {
-			keys = append(keys, fmt.Sprintf("… %d more", d.Len()-10))
-			break
-		}
-		keys = append(keys, fmt.Sprintf("%v (%s)", e.Key, pyobj.TypeName(e.Value)))
+	for _, e := range d.Entries()[:min(d.Len(), maxListed)] {
+		keys = append(keys, fmt.Sprintf("%s (%s)", keyText(e.Key), pyobj.TypeName(e.Value)))
+	}
+	if more := d.Len() - maxListed; more > 0 {
+		keys = append(keys, fmt.Sprintf("… %d more", more))
 	}
 	return notFound("no tensors are under a name; the keys are %s", strings.Join(keys, ", "))
+}
+
+// keyText is a key in a message: text cut to a length, other kinds by their type.
+func keyText(key any) string {
+	const longest = 80
+	switch k := key.(type) {
+	case string:
+		if len(k) > longest {
+			return fmt.Sprintf("%q…", k[:longest])
+		}
+		return k
+	case int64, bool, float64, nil:
+		return fmt.Sprint(k)
+	}
+	return pyobj.TypeName(key)
 }
 
 // moduleState takes the tensors of a pickled torch.nn.Module, as
@@ -135,7 +167,7 @@ func addModule(sd *tensor.StateDict, o *pyobj.Object, prefix string, depth int, 
 	for _, part := range []string{"_parameters", "_buffers"} {
 		for _, e := range attrEntries(o, part) {
 			name, ok := e.Key.(string)
-			if t, err := pyobj.AsTensor(e.Value); ok && err == nil && !(part == "_buffers" && skip[name]) {
+			if t, err := pyobj.AsTensor(e.Value); ok && err == nil && (part != "_buffers" || !skip[name]) {
 				sd.Set(prefix+name, t)
 			}
 		}

@@ -152,6 +152,7 @@ func (g *Group) failLocked(err error, tell bool) {
 	if !g.verdict.decide(err) {
 		return
 	}
+	g.verdict.during(g.activity())
 	close(g.failed)
 	if g.cancelOp != nil {
 		g.cancelOp()

@@ -184,7 +184,7 @@ func TestAllGatherRefusesTooMuchOnAllRanksAndGoesOn(t *testing.T) {
 		_, err := g.AllGather(ctx, make([]byte, 50))
 		var e *collective.SizeError
 		if !errors.As(err, &e) || e.Sizes[2] != 50 || e.Limit != 100 {
-			return fmt.Errorf("got %v, want a SizeError", err)
+			return fmt.Errorf("got %w, want a SizeError", err)
 		}
 		got, err := g.AllGather(ctx, make([]byte, 30))
 		if err == nil && len(got[2]) != 30 {
@@ -212,11 +212,10 @@ func TestBarrierHoldsEveryone(t *testing.T) {
 	})
 }
 
-// mixed calls that differ must be named on every rank, and a reduction's data
+// Calls that differ must be named on every rank, and a reduction's data
 // must be as it was.
 func TestMismatchIsNamedOnEveryRank(t *testing.T) {
 	type call func(ctx context.Context, g *collective.Group, buf []float32) error
-	sum := func(ctx context.Context, g *collective.Group, buf []float32) error { return g.AllReduceSum(ctx, buf) }
 	for name, odd := range map[string]call{
 		"one element more": func(ctx context.Context, g *collective.Group, buf []float32) error {
 			return g.AllReduceSum(ctx, append(buf, 1))
@@ -232,29 +231,37 @@ func TestMismatchIsNamedOnEveryRank(t *testing.T) {
 		for size := 2; size <= 5; size++ {
 			for _, n := range []int{10, 40_000} {
 				t.Run(fmt.Sprintf("%s/P=%d/n=%d", name, size, n), func(t *testing.T) {
-					bufs := make([][]float32, size)
-					errs := collectivetest.Each(t, memtransport.New(size, nil), size, func(ctx context.Context, g *collective.Group) error {
-						bufs[g.Rank()] = values(g.Rank(), n)
-						if g.Rank() == size-1 {
-							return odd(ctx, g, bufs[g.Rank()])
-						}
-						return sum(ctx, g, bufs[g.Rank()])
+					synctest.Test(t, func(t *testing.T) {
+						disagree(t, size, n, name == "broadcast for sum", odd)
 					})
-					for r, err := range errs {
-						var m *collective.MismatchError
-						if !errors.As(err, &m) || m.Calls[1].Rank != size-1 || m.Calls[0].Fingerprint == m.Calls[1].Fingerprint {
-							t.Errorf("rank %d: %v, want a MismatchError that names rank %d", r, err, size-1)
-						}
-						if name == "broadcast for sum" && r == size-1 {
-							continue
-						}
-						for i, want := range values(r, n) {
-							if bufs[r][i] != want {
-								t.Fatalf("rank %d: element %d was changed", r, i)
-							}
-						}
-					}
 				})
+			}
+		}
+	}
+}
+
+// disagree lets the last rank make an odd call where the others sum n values.
+func disagree(t *testing.T, size, n int, spoilsOwn bool, odd func(ctx context.Context, g *collective.Group, buf []float32) error) {
+	t.Helper()
+	bufs := make([][]float32, size)
+	errs := collectivetest.Each(t, memtransport.New(size, nil), size, func(ctx context.Context, g *collective.Group) error {
+		bufs[g.Rank()] = values(g.Rank(), n)
+		if g.Rank() == size-1 {
+			return odd(ctx, g, bufs[g.Rank()])
+		}
+		return g.AllReduceSum(ctx, bufs[g.Rank()])
+	})
+	for r, err := range errs {
+		var m *collective.MismatchError
+		if !errors.As(err, &m) || m.Calls[1].Rank != size-1 || m.Calls[0].Fingerprint == m.Calls[1].Fingerprint {
+			t.Errorf("rank %d: %v, want a MismatchError that names rank %d", r, err, size-1)
+		}
+		if spoilsOwn && r == size-1 {
+			continue
+		}
+		for i, want := range values(r, n) {
+			if bufs[r][i] != want {
+				t.Fatalf("rank %d: element %d was changed", r, i)
 			}
 		}
 	}

@@ -52,10 +52,11 @@ func (g *Group) operate(ctx context.Context, fp wire.Fingerprint, body func(cont
 func (g *Group) begin(fp wire.Fingerprint, cancel context.CancelFunc) (wire.Fingerprint, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	fp.Generation, fp.Seq = g.cfg.Generation, g.current.Seq+1
 	if g.verdict.final != nil {
+		g.verdict.during(fp.Op.String(), fp.Seq)
 		return fp, g.verdict.final
 	}
-	fp.Generation, fp.Seq = g.cfg.Generation, g.current.Seq+1
 	g.current, g.running, g.cancelOp = fp, true, cancel
 	for rank := range g.asked {
 		g.compare(rank)
@@ -73,8 +74,7 @@ func (g *Group) end() {
 // settle turns the error of an operation into the group's verdict and returns
 // that. A SizeError is the exception: all ranks have it and are in step.
 func (g *Group) settle(ctx context.Context, err error) error {
-	var tooLarge *SizeError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*SizeError](err); ok {
 		return err
 	}
 	var gone *goneError

@@ -63,6 +63,15 @@ func (v *verdict) decide(err error) bool {
 	return true
 }
 
+// during completes a verdict on a rank that failed between operations by the
+// one that first meets it.
+func (v *verdict) during(op string, seq uint64) {
+	// Only our own error, not one inside a cause that a caller gave.
+	if p, ours := v.final.(*PeerError); ours && p.Op == "" { //nolint:errorlint // on purpose, see above
+		p.Op, p.Seq = op, seq
+	}
+}
+
 // close ends a hearing in which nothing better came up: a broken connection is
 // the fault of the rank at its other end; a missed deadline that of the last
 // rank of the chain of waits, the one that waits for nobody.

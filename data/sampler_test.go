@@ -194,8 +194,7 @@ func TestSamplerValidate(t *testing.T) {
 	}
 	for _, c := range cases {
 		err := c.sampler.Validate()
-		var se *data.SamplerError
-		if !errors.As(err, &se) {
+		if _, ok := errors.AsType[*data.SamplerError](err); !ok {
 			t.Errorf("%+v: %v, expected a SamplerError", c.sampler, err)
 		} else if !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%+v: %q does not say %q", c.sampler, err, c.problem)

@@ -318,8 +318,7 @@ func TestColumnErrors(t *testing.T) {
 				"ReadFloat32": table.ReadFloat32("v", []int{0}, make([]float32, 1)),
 				"ReadInt64":   table.ReadInt64("v", []int{0}, make([]int64, 1)),
 			} {
-				var te *data.TableError
-				if !errors.As(err, &te) {
+				if _, ok := errors.AsType[*data.TableError](err); !ok {
 					t.Errorf("%s: %v, expected a TableError", what, err)
 				} else if !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s: %q does not say %q", what, err, c.want)
@@ -396,8 +395,7 @@ func TestFilesThatAreNotJSONL(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := data.ReadJSONL(strings.NewReader(c.text), "t.jsonl")
-			var te *data.TableError
-			if !errors.As(err, &te) {
+			if _, ok := errors.AsType[*data.TableError](err); !ok {
 				t.Fatalf("%v, expected a TableError", err)
 			}
 			if !strings.Contains(err.Error(), c.want) {

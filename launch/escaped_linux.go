@@ -47,23 +47,27 @@ func hasMark(pid string, mark []byte) bool {
 	return at == 0 || at > 0 && env[at-1] == 0
 }
 
-// signalEscaped signals each process and reaps those that this one adopted.
+// signalEscaped signals each process.
 func signalEscaped(pids []int, sig syscall.Signal) {
 	for _, pid := range pids {
 		_ = unix.Kill(pid, sig)
 	}
 }
 
-// reapEscaped reaps what has ended of them, if this process adopted them.
-func reapEscaped(pids []int) {
+// reapEscaped reaps those processes that this one adopted and that have ended,
+// and gives those that it adopted and that have not. A process that is just
+// ending has no environment any more, so findMarked misses it.
+func reapEscaped(pids []int) (alive []int) {
 	for _, pid := range pids {
-		for {
-			_, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
-			if !errors.Is(err, unix.EINTR) {
-				break
-			}
+		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		for errors.Is(err, unix.EINTR) {
+			got, err = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+		if err == nil && got == 0 {
+			alive = append(alive, pid)
 		}
 	}
+	return alive
 }
 
 // processState says in words what a live process is doing, from /proc/PID/stat; "" if unknown.
@@ -72,6 +76,10 @@ func processState(pid int) string {
 	if err != nil {
 		return ""
 	}
+	return stateOf(stat)
+}
+
+func stateOf(stat []byte) string {
 	// pid (name) S …, where the name may hold parentheses.
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	if !ok || len(rest) == 0 {

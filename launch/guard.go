@@ -42,8 +42,8 @@ type guardian struct {
 
 func startGuardian(cookie, tempDir string) *guardian {
 	cmd := &exec.Cmd{
-		Path: "/bin/sh", Args: []string{"sh", "-c", guardScript, "rejoin-guardian", cookie, tempDir},
-		Dir: "/", Env: []string{"PATH=/usr/bin:/bin"},
+		Path: "/bin/sh", Args: []string{"sh", "-c", `eval "$SCRIPT"`, "rejoin-guardian", cookie, tempDir},
+		Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "SCRIPT=" + guardScript}, // not an argument: ps shows those
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	pipe, err := cmd.StdinPipe()

@@ -71,7 +71,7 @@ func readCount(root fs.FS, file, key string) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // read only
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), key+" "); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)

@@ -147,9 +147,9 @@ func (j *job) settled() bool {
 // scan finds the processes that carry this job's mark and are not a worker
 // that is given up already.
 func (j *job) scan() {
-	reapEscaped(j.escaped)
-	j.escaped = findMarked(j.cookie)
-	j.escaped = slices.DeleteFunc(j.escaped, func(pid int) bool {
+	found := append(findMarked(j.cookie), reapEscaped(j.escaped)...)
+	slices.Sort(found)
+	j.escaped = slices.DeleteFunc(slices.Compact(found), func(pid int) bool {
 		for _, s := range j.m.slots {
 			if s.stage == slotLeft && s.pid == pid {
 				return true

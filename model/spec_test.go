@@ -107,8 +107,7 @@ func FuzzParseSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := ParseSpec(text)
 		if err != nil {
-			var se *SpecError
-			if !errors.As(err, &se) {
+			if _, ok := errors.AsType[*SpecError](err); !ok {
 				t.Fatalf("an error of type %T: %v", err, err)
 			}
 			return

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Alignment, in bytes, of every numeric buffer: one cache line, and one AVX-512
-// register. Sums can depend on a buffer's alignment, so it is always the same.
+// Alignment is that of every numeric buffer, in bytes: one cache line, and one
+// AVX-512 register. Sums can depend on a buffer's alignment, so it is always the same.
 const Alignment = 64
 
 // AlignedFloat32 returns n zeros that start at a multiple of [Alignment] bytes.
@@ -52,9 +52,7 @@ func (t *Tensor) ReadFloat32(dst []float32) error {
 		return err
 	}
 	if t.DType == Float32 {
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
+		copyFloat32(dst, raw)
 		return nil
 	}
 	read, err := elementReader(t.DType)
@@ -66,6 +64,20 @@ func (t *Tensor) ReadFloat32(dst []float32) error {
 		dst[i] = read(raw[i*size:])
 	}
 	return nil
+}
+
+// hostIsLittle tells whether floats in memory have the bytes of a storage.
+var hostIsLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// copyFloat32 fills dst from little-endian bytes, four for each element.
+func copyFloat32(dst []float32, raw []byte) {
+	if hostIsLittle {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), 4*len(dst)), raw)
+		return
+	}
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
 }
 
 func elementReader(d DType) (func([]byte) float32, error) {
@@ -99,10 +111,10 @@ func halfToFloat32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	exp := uint32(h>>10) & 0x1f
 	frac := uint32(h & 0x3ff)
-	switch {
-	case exp == 0x1f:
+	switch exp {
+	case 0x1f:
 		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	case exp == 0: // zero or subnormal: frac * 2^-24
+	case 0: // zero or subnormal: frac * 2^-24
 		v := float32(frac) * 0x1p-24
 		return math.Float32frombits(math.Float32bits(v) | sign)
 	default:

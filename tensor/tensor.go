@@ -63,14 +63,14 @@ func ContiguousStride(shape []int) []int {
 // IsContiguous reports whether the elements lie in C order without gaps.
 func (t *Tensor) IsContiguous() bool {
 	want := 1
-	for i := len(t.Shape) - 1; i >= 0; i-- {
-		if t.Shape[i] == 0 {
+	for i, v := range slices.Backward(t.Shape) {
+		if v == 0 {
 			return true
 		}
-		if t.Shape[i] != 1 && t.Stride[i] != want {
+		if v != 1 && t.Stride[i] != want {
 			return false
 		}
-		want *= t.Shape[i]
+		want *= v
 	}
 	return true
 }

@@ -129,8 +129,9 @@ func assign(field reflect.Value, value any) error {
 		}
 		field.Set(reflect.ValueOf(m))
 		return nil
+	default:
+		return fmt.Errorf("a %v", field.Kind())
 	}
-	return fmt.Errorf("a %v", field.Kind())
 }
 
 // SetText sets one argument from "name=value", the value in YAML's notation.
@@ -273,10 +274,23 @@ func (a *Arguments) Changes(b *Arguments) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		if !reflect.DeepEqual(was[name], is[name]) {
-			out = append(out, fmt.Sprintf("%s: %v → %v", name, was[name], is[name]))
+			out = append(out, fmt.Sprintf("%s: %s → %s", name, python(was[name]), python(is[name])))
 		}
 	}
 	return out
+}
+
+// python spells a value as Python would, where Go's spelling would surprise.
+func python(v any) string {
+	switch v {
+	case nil:
+		return "None"
+	case true:
+		return "True"
+	case false:
+		return "False"
+	}
+	return fmt.Sprint(v)
 }
 
 // nearestName is the known name within two edits of name, or the first that has

@@ -23,7 +23,8 @@ type Arguments struct {
 	AdamBeta2         float64        `arg:"adam_beta2"`
 	AdamEpsilon       float64        `arg:"adam_epsilon"`
 	MaxGradNorm       float64        `arg:"max_grad_norm"` // 0: measured, not clipped
-	Optim             string         `arg:"optim"`
+	Optim             string         `arg:"optim"`         // one of optimizerNames
+	OptimArgs         *string        `arg:"optim_args"`    // "name=value,…", see applyOptimArgs; nil for none
 	LRSchedulerType   string         `arg:"lr_scheduler_type"`
 	LRSchedulerKwargs map[string]any `arg:"lr_scheduler_kwargs"`
 	WarmupSteps       float64        `arg:"warmup_steps"` // below 1: a fraction of all steps
@@ -72,7 +73,6 @@ var changing = map[string][]any{
 	"auto_find_batch_size":                    {false},
 	"ignore_data_skip":                        {false},
 	"deepspeed":                               {nil},
-	"optim_args":                              {nil, ""},
 	"optim_target_modules":                    {nil},
 	"load_best_model_at_end":                  {false},
 	"accelerator_config.dispatch_batches":     {nil, false},
@@ -115,7 +115,10 @@ func (a *Arguments) Validate() error {
 			refuse(name, beta, "at least 0 and below 1")
 		}
 	}
-	oneOf("optim", a.Optim, "adamw_torch", "adamw_torch_fused")
+	oneOf("optim", a.Optim, optimizerNames...)
+	if _, err := a.optimizerOptions(); err != nil {
+		errs = append(errs, err)
+	}
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
 	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch")
 	if a.LoggingStrategy == "steps" {

@@ -3,6 +3,8 @@ package trainer
 import (
 	"encoding/json"
 	"fmt"
+
+	"rejoin/ckpt/hf"
 )
 
 // Job is everything that every rank must know to train: the launcher resolves
@@ -29,12 +31,30 @@ type Job struct {
 	Skip         []string `json:"skip,omitempty"`          // see Request
 	AllowMissing bool     `json:"allow_missing,omitempty"` // see Request
 
+	LRFrom         string `json:"lr_from,omitempty"`         // see Request
+	FreshOptimizer bool   `json:"fresh_optimizer,omitempty"` // see Request
+	FreshScheduler bool   `json:"fresh_scheduler,omitempty"` // see Request
+	// ParamGroups is how parameters are grouped: "" as the Trainer does, with and
+	// without weight decay, "flat" in one group.
+	ParamGroups string `json:"param_groups,omitempty"`
+
 	Trace     bool `json:"trace,omitempty"`
 	Overwrite bool `json:"overwrite,omitempty"`
 }
 
 // Resuming tells a resume from a run from scratch.
 func (j *Job) Resuming() bool { return j.Checkpoint != "" }
+
+// without are the checkpoint's files that the job does not read.
+func (j *Job) without() (names []string) {
+	if j.FreshOptimizer {
+		names = append(names, hf.OptimizerFile)
+	}
+	if j.FreshScheduler {
+		names = append(names, hf.SchedulerFile)
+	}
+	return names
+}
 
 // Encode gives the job as the bytes that ranks receive.
 func (j *Job) Encode() ([]byte, error) { return json.Marshal(j) }

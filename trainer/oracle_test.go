@@ -87,7 +87,7 @@ func openCheckpoint(t *testing.T, dir string) *hf.Checkpoint {
 }
 
 // must unwraps a result that cannot fail in a sound test.
-func must[T any](t *testing.T) func(v T, err error) T {
+func must[T any](t *testing.T) func(v T, err error) T { //nolint:thelper // the function it returns is the helper
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {

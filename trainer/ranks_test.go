@@ -95,3 +95,25 @@ func files(t *testing.T, dir string) map[string]string {
 	}
 	return out
 }
+
+// disagree runs size ranks on the same job, where one rank finds another
+// checkpoint under the path.
+func disagree(t *testing.T, size, odd int) []error {
+	t.Helper()
+	mine, other := copyDir(t, testdata("digits-epoch-w2", "checkpoint-9")), copyDir(t, testdata("digits-epoch-w2", "checkpoint-18"))
+	job, _, err := trainer.Resolve(&trainer.Request{
+		Checkpoint: mine, Data: testdata("digits.jsonl"), Model: testdata("digits-small.yaml"), Set: []string{"gradient_accumulation_steps=1"},
+		OutputDir: filepath.Join(t.TempDir(), "never"), WorldSize: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.WorldSize = size
+	return collectivetest.Each(t, memtransport.New(size, nil), size, func(ctx context.Context, g *collective.Group) error {
+		j := *job
+		if g.Rank() == odd {
+			j.Checkpoint = other
+		}
+		return trainer.Run(ctx, g, &j, (&said{}).output())
+	})
+}

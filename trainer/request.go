@@ -33,6 +33,13 @@ type Request struct {
 	Skip         []string
 	AllowMissing bool
 
+	// LRFrom says whose learning rates a resumed run has: "" or "checkpoint" for
+	// the saved ones, "args" for the arguments' under the schedule.
+	LRFrom string
+	// FreshOptimizer and FreshScheduler begin without the checkpoint's optimizer.pt
+	// (with zero moments) and scheduler.pt (at the arguments' schedule).
+	FreshOptimizer, FreshScheduler bool
+
 	Trace, Overwrite bool
 }
 
@@ -47,7 +54,7 @@ type Notice struct {
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
-		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, Arguments: DefaultArguments(),
+		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job}
 	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
@@ -93,6 +100,11 @@ func (r *resolver) location() error {
 	if _, err := r.job.mapLocation(); err != nil {
 		return fmt.Errorf("--map-location: %w", err)
 	}
+	switch r.job.LRFrom {
+	case "", "args", "checkpoint":
+	default:
+		return fmt.Errorf("--lr-from: found %q, expected checkpoint (the saved learning rates) or args (the arguments', scaled by the schedule)", r.job.LRFrom)
+	}
 	if err := names.CheckPatterns(r.job.Skip); err != nil {
 		return fmt.Errorf("--skip: %w", err)
 	}
@@ -128,6 +140,9 @@ func (r *resolver) checkpoint() error {
 		return err
 	}
 	if r.manifest, err = r.opened.Manifest(); err != nil {
+		return err
+	}
+	if err := r.missingStates(); err != nil {
 		return err
 	}
 	return r.checkpointArguments()
@@ -174,6 +189,7 @@ func (r *resolver) checkpointArguments() error {
 		}
 		previous.WorldSize = r.manifest.WorldSize
 		r.job.DataDigest = r.manifest.DataDigest
+		r.job.ParamGroups, _ = r.manifest.Extra[paramGroupsKey].(string)
 	} else {
 		if previous.WorldSize, err = r.trainerArguments(state); err != nil {
 			return err
@@ -234,8 +250,8 @@ func (r *resolver) flags() error {
 	for _, change := range r.before.Changes(args) {
 		r.say("changed from the checkpoint's run: %s", change)
 	}
-	if r.before.LearningRate != args.LearningRate {
-		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used")
+	if r.before.LearningRate != args.LearningRate && r.job.LRFrom != "args" {
+		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used; --lr-from args uses the new one")
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: mapLocation})
+	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: mapLocation, Without: r.job.without()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,14 +78,14 @@ func (r *run) build() error {
 	}
 	offsets := r.borrowParams()
 	r.reducer = newReducer(r.group, r.model.FlatGrads(), offsets)
-	if r.adam, err = r.newOptimizer(); err != nil {
+	if r.optimizer, err = r.newOptimizer(); err != nil {
 		return err
 	}
 	schedule, err := optim.NewSchedule(r.args.LRSchedulerType, r.plan.WarmupSteps, r.plan.MaxSteps, r.args.LRSchedulerKwargs)
 	if err != nil {
 		return err
 	}
-	r.rates, err = optim.NewScheduler(r.adam, schedule)
+	r.rates, err = optim.NewScheduler(r.optimizer, schedule)
 	if r.job.Trace {
 		r.trace = &trace{dir: r.job.OutputDir, Rank: r.group.Rank(), WorldSize: r.group.Size(), MicroBatches: [][]int{}}
 	}
@@ -130,18 +130,6 @@ func (r *run) borrowParams() (offsets []int) {
 	return offsets
 }
 
-// newOptimizer groups the parameters as the Trainer does: with and without decay.
-func (r *run) newOptimizer() (*optim.Adam, error) {
-	o := optim.Options{
-		LR: r.args.LearningRate, Beta1: r.args.AdamBeta1, Beta2: r.args.AdamBeta2, Eps: r.args.AdamEpsilon,
-		WeightDecay: r.args.WeightDecay,
-	}
-	if r.args.Optim == "adamw_torch_fused" {
-		o.Implementation = optim.Fused
-	}
-	return optim.NewAdamW(optim.DecayGroups(r.params, o))
-}
-
 // initialise begins from scratch: weights as torch would draw them from the
 // seed, or from a file; random states as set_seed leaves them.
 func (r *run) initialise() error {
@@ -157,6 +145,15 @@ func (r *run) initialise() error {
 	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 	r.state = hf.NewTrainerState()
 	r.setReferences()
+	return r.encodeTrainingArgs()
+}
+
+// encodeTrainingArgs makes training_args.bin, unless the optimizer is one that
+// the Trainer does not have: it would resume with another.
+func (r *run) encodeTrainingArgs() error {
+	if r.args.Optim == "adam" {
+		return nil
+	}
 	var err error
 	r.trainingArgs, err = hf.EncodeTrainingArgs(r.args.trainingArgs(r.group.Size()))
 	return err
@@ -193,21 +190,13 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	if err := r.loadWeights(c.Dir(), weights, c.Ties()); err != nil {
-		return fmt.Errorf("the weights of %s: %w", c.Dir(), err)
+		return fmt.Errorf("%s: %w", c.Dir(), err)
 	}
-	moments, err := c.Optimizer()
-	if err != nil {
+	if err := r.restoreOptimizer(filepath.Join(c.Dir(), hf.OptimizerFile), c.Optimizer); err != nil {
 		return err
 	}
-	if err := r.adam.LoadStateDict(moments); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.OptimizerFile), err)
-	}
-	schedule, err := c.Scheduler()
-	if err != nil {
+	if err := r.restoreRates(filepath.Join(c.Dir(), hf.SchedulerFile), state.GlobalStep(), c.Scheduler); err != nil {
 		return err
-	}
-	if err := r.rates.LoadStateDict(schedule); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.SchedulerFile), err)
 	}
 	r.sayTags(c.Dir(), c.Tags())
 	r.state = state
@@ -300,13 +289,14 @@ func (r *run) fingerprint() []byte {
 	for _, p := range r.params {
 		fmt.Fprintf(h, "%q %v\n", p.Name, p.Shape)
 		floats(p.Values)
-		m, v := r.adam.Moments(p.Name)
-		floats(m)
-		floats(v)
-		fmt.Fprintln(h, r.adam.StepCount(p.Name))
+		steps, tensors := r.optimizer.State(p.Name)
+		for _, t := range tensors {
+			floats(t)
+		}
+		fmt.Fprintln(h, steps)
 	}
-	for i := range r.adam.NumGroups() {
-		fmt.Fprintln(h, math.Float64bits(r.adam.LearningRate(i)))
+	for i := range r.optimizer.NumGroups() {
+		fmt.Fprintln(h, math.Float64bits(r.optimizer.LearningRate(i)))
 	}
 	fmt.Fprintln(h, r.pos, r.plan, r.table.Digest())
 	return h.Sum(nil)

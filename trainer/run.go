@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,15 +27,15 @@ type run struct {
 	group Group
 	out   Output
 
-	table   *data.Table
-	batches batches
-	sampler data.Sampler
-	spec    *model.Spec
-	model   *model.Model
-	params  []*optim.Param
-	adam    *optim.Adam
-	rates   *optim.Scheduler
-	reducer *reducer
+	table     *data.Table
+	batches   batches
+	sampler   data.Sampler
+	spec      *model.Spec
+	model     *model.Model
+	params    []*optim.Param
+	optimizer optimizer
+	rates     *optim.Scheduler
+	reducer   *reducer
 
 	generator *rng.Generator
 	random    *hf.RandomState // Python's and numpy's generators, carried along
@@ -76,6 +77,15 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	return nil
 }
 
+// StepError says in which update a run failed.
+type StepError struct {
+	Step int // from 1
+	Err  error
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("step %d: %v", e.Step, e.Err) }
+func (e *StepError) Unwrap() error { return e.Err }
+
 // sayf prints a line on rank 0.
 func (r *run) sayf(format string, args ...any) {
 	if r.group.Rank() == 0 {
@@ -99,7 +109,7 @@ func (r *run) train(ctx context.Context) error {
 		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
 			group := batches[r.pos.Batch:][:r.plan.GroupSize(r.pos)]
 			if err := r.update(ctx, group); err != nil {
-				return fmt.Errorf("step %d: %w", r.pos.Step+1, err)
+				return &StepError{Step: r.pos.Step + 1, Err: err}
 			}
 		}
 	}
@@ -113,8 +123,8 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		return err
 	}
 	norm := optim.ClipGradNorm(r.params, r.args.MaxGradNorm)
-	r.adam.Step()
-	rate := r.adam.LearningRate(0)
+	r.optimizer.Step()
+	rate := r.optimizer.LearningRate(0)
 	r.rates.Step()
 
 	next, epoch := r.plan.Advance(r.pos)
@@ -150,7 +160,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {
-				r.reducer.cancel()
+				err = errors.Join(err, r.reducer.cancel())
 			} else {
 				err = r.reducer.wait(ctx)
 			}

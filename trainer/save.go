@@ -70,7 +70,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 	return hf.Contents{
 		Step:         r.pos.Step,
 		Weights:      r.model.StateDict(),
-		Optimizer:    r.adam.StateDict(),
+		Optimizer:    r.optimizer.StateDict(),
 		Scheduler:    r.rates.StateDict(),
 		RandomStates: randomStates,
 		State:        state,
@@ -87,9 +87,18 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 			Sampler:     "seedable_random",
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
-			Extra:       map[string]any{pendingKey: pending.encode()},
+			Extra:       r.manifestExtra(pending),
 		},
 	}
+}
+
+// manifestExtra are manifest.json's keys beyond the known ones.
+func (r *run) manifestExtra(pending pendingLoss) map[string]any {
+	extra := map[string]any{pendingKey: pending.encode()}
+	if r.job.ParamGroups != decayGroups {
+		extra[paramGroupsKey] = r.job.ParamGroups
+	}
+	return extra
 }
 
 // write publishes the checkpoint, or leaves things as they were.

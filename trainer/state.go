@@ -44,6 +44,10 @@ func (r *run) callbackStates(last bool) map[string]any {
 // pendingKey is manifest.json's key for the losses that no log entry holds yet.
 const pendingKey = "pending_loss"
 
+// paramGroupsKey is manifest.json's key for parameters that are grouped otherwise
+// than the Trainer's; see Job.ParamGroups.
+const paramGroupsKey = "param_groups"
+
 // pendingLoss is what a save finds in the ranks' loss meters. The Trainer does
 // not save it, so that its log after a resume leaves those steps out; ours does not.
 type pendingLoss struct {

@@ -21,6 +21,9 @@ type Options struct {
 	// transformers up to 5.17 gives its device to optimizer.pt alone: weights,
 	// schedule and random state always load as plain CPU.
 	MapLocation tensor.MapLocation
+	// Without names files that the caller will not read: they need not be there,
+	// and Digest leaves them out.
+	Without []string
 }
 
 // A Checkpoint is a directory that the Trainer or a [Writer] wrote. Files are
@@ -31,6 +34,7 @@ type Checkpoint struct {
 	dir         string
 	step        int
 	mapLocation tensor.MapLocation
+	without     []string
 
 	mu   sync.Mutex
 	open []io.Closer       // guarded by mu
@@ -45,7 +49,7 @@ func Open(dir string, opts Options) (*Checkpoint, error) {
 	if err := looksLikeCheckpoint(dir); err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{dir: dir, mapLocation: opts.MapLocation}
+	c := &Checkpoint{dir: dir, mapLocation: opts.MapLocation, without: opts.Without}
 	if c.mapLocation == nil {
 		c.mapLocation = tensor.CPU
 	}

@@ -296,13 +296,11 @@ func TestArgumentsEqual(t *testing.T) {
 		t.Fatal(there, err)
 	}
 	want := DefaultArguments()
-	for name, v := range map[string]any{
+	maps.Copy(want, map[string]any{
 		"output_dir": "digits-w1", "per_device_train_batch_size": int64(10), "num_train_epochs": int64(2), "learning_rate": 0.004,
 		"lr_scheduler_type": "constant", "optim": "adamw_torch", "gradient_accumulation_steps": int64(4), "save_steps": int64(3),
 		"logging_steps": int64(1), "seed": int64(8), "label_names": []any{"label"}, "remove_unused_columns": false,
-	} {
-		want[name] = v
-	}
+	})
 	if !reflect.DeepEqual(args, want) {
 		for name := range want {
 			if !reflect.DeepEqual(args[name], want[name]) {

@@ -60,7 +60,7 @@ func (c *Checkpoint) sharedFiles() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if there || f.Required {
+		if (there || f.Required) && !slices.Contains(c.without, f.Name) {
 			names = append(names, f.Name)
 		}
 	}

@@ -44,7 +44,7 @@ func (osDisk) free(path string) (uint64, bool) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, false
 	}
-	return uint64(st.Bavail) * uint64(st.Bsize), true
+	return uint64(st.Bavail) * uint64(st.Bsize), true //nolint:unconvert // the types differ between systems
 }
 
 // isFull reports whether err says that no more bytes fit: on the disk, within

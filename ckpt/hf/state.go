@@ -163,8 +163,8 @@ func (s *TrainerState) Epoch() float64 { return s.number("epoch") }
 // TotalFlos is the number of floating-point operations done so far.
 func (s *TrainerState) TotalFlos() float64 { return s.number("total_flos") }
 
-// LoggingSteps, SaveSteps and EvalSteps are the intervals in optimizer steps;
-// below 1, a share of MaxSteps; 0 if the state has none.
+// LoggingSteps is the interval between log entries in optimizer steps; below 1,
+// a share of MaxSteps; 0 if the state has none. So are SaveSteps and EvalSteps.
 func (s *TrainerState) LoggingSteps() float64 { return s.number("logging_steps") }
 
 // SaveSteps is described at [TrainerState.LoggingSteps].

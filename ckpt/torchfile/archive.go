@@ -11,16 +11,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // archive is a zip file of torch.save, over bytes in memory.
 type archive struct {
-	data     []byte
-	top      string // the directory that all records sit in
-	records  []record
-	byName   map[string]int // by the name below top
+	data    []byte
+	top     string // the directory that all records sit in
+	records []record
+	byName  map[string]int // by the name below top
+
+	mu       sync.Mutex     // guards what follows
 	inflated int            // bytes of deflated records held in memory
-	cache    map[int][]byte
+	cache    map[int][]byte // their content
 }
 
 // record is one file of the archive.
@@ -140,6 +143,8 @@ func (a *archive) read(name string) ([]byte, error) {
 	if !r.compressed {
 		return raw, nil
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if b, ok := a.cache[i]; ok {
 		return b, nil
 	}

@@ -1,16 +1,13 @@
 package torchfile
 
 import (
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"rejoin/ckpt/torchfile/pickle"
 	"rejoin/pyobj"
 	"rejoin/tensor"
 )
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // maxDims is the number of dimensions that torch allows.
 const maxDims = 64
@@ -31,6 +28,9 @@ func (r *rebuilder) build(c *pickle.Call) (any, bool, error) {
 	}
 	args := &callArgs{Call: c, r: r}
 	value, err := f(args)
+	if errors.Is(err, errOpaque) {
+		return nil, false, nil
+	}
 	if args.err != nil {
 		err = args.err
 	}
@@ -58,6 +58,14 @@ func (c *callArgs) arg() any {
 	}
 	c.next++
 	return c.Args[c.next-1]
+}
+
+// peek looks at the next argument, nil past the end.
+func (c *callArgs) peek() any {
+	if !c.more() {
+		return nil
+	}
+	return c.Args[c.next]
 }
 
 func (c *callArgs) storage() *pyobj.TypedStorage {
@@ -135,6 +143,10 @@ func buildTensor(c *callArgs) (any, error) {
 	return c.r.tensorOf(t, c.KeyPath), nil
 }
 
+// errOpaque leaves a call to be described: it is well formed, but of a kind
+// that package tensor does not have.
+var errOpaque = errors.New("not of a known kind")
+
 // buildTensorV3 makes (untyped storage, offset, size, stride, requires_grad, hooks, dtype[, metadata]).
 func buildTensorV3(c *callArgs) (any, error) {
 	s := c.storage()
@@ -142,6 +154,9 @@ func buildTensorV3(c *callArgs) (any, error) {
 	t.Offset, t.Shape, t.Stride = c.int(), c.ints(), c.ints()
 	t.RequiresGrad = c.bool()
 	c.arg()
+	if _, unknown := c.peek().(pyobj.Global); unknown && c.err == nil {
+		return nil, errOpaque
+	}
 	t.DType = c.dtype()
 	if c.err != nil {
 		return nil, c.err

@@ -8,9 +8,10 @@
 // torch's own [tensor.LocationError].
 //
 // What [Write] writes is, byte for byte, what torch 2.14 writes for the same
-// object, with three choices of its own: equal strings are one object, every
-// storage is tagged "cpu", and a view takes only its own elements along unless
-// another tensor of the object shares its storage.
+// object, with three choices of its own: equal strings are one object (CPython
+// writes a second, equal string object again), every storage is tagged "cpu",
+// and a view takes only its own elements along unless another tensor of the
+// object shares its storage.
 //
 // It does not read TorchScript, sparse, nested or quantized tensors: they are
 // named and refused, or described as opaque objects where [Options.Describe] is set.

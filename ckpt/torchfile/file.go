@@ -2,7 +2,11 @@ package torchfile
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"rejoin/ckpt/internal/mapped"
 	"rejoin/ckpt/internal/sniff"
@@ -69,8 +73,7 @@ func Open(path string, o Options) (*File, error) {
 	}
 	f, err := Read(m.Data, path, o)
 	if err != nil {
-		m.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
 	f.mapping = m
 	return f, nil
@@ -115,6 +118,7 @@ func foreign(data []byte) error {
 		e.Fault = Truncated
 	case sniff.Safetensors:
 		e.Problem, e.Next = "the file is a safetensors file, not one of torch.save", "open it as safetensors"
+	default:
 	}
 	return e
 }
@@ -124,6 +128,18 @@ func (f *File) Object() any { return f.object }
 
 // Tags counts the storages by the device tag that they were saved with.
 func (f *File) Tags() map[string]int { return maps.Clone(f.tags) }
+
+// ForeignTags describes in one line the storages that were not saved as plain
+// "cpu", such as "cuda:0 (8 storages), cuda:1 (8 storages)"; "" if there are none.
+func (f *File) ForeignTags() string {
+	var parts []string
+	for _, tag := range slices.Sorted(maps.Keys(f.tags)) {
+		if tag != "cpu" {
+			parts = append(parts, fmt.Sprintf("%s (%d storages)", tag, f.tags[tag]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Records lists a zip file's records in the order of its directory; nil for
 // another format. The caller must not change the slice.

@@ -59,6 +59,7 @@ func floats(numel, n string) string {
 const ten = "K\x0a"
 
 func plainArchive(t testing.TB, parts ...part) []byte {
+	t.Helper()
 	return archiveOf(t, append([]part{{"a/data.pkl", floats(ten, ten), false}, {"a/version", "3\n", false}}, parts...)...)
 }
 
@@ -232,6 +233,40 @@ func TestDeflatedAndBigEndian(t *testing.T) {
 	}
 }
 
+// An element type that is not known hides its tensor and no other.
+func TestUnknownDType(t *testing.T) {
+	v3 := "ctorch._utils\n_rebuild_tensor_v3\n((U\x07storagectorch.storage\nUntypedStorage\nU\x010U\x03cpuK\x28tQK\x00K\x28\x85K\x01\x85\x89Nctorch\nfloat4_e2m1fn_x2\ntR"
+	data := archiveOf(t, part{"a/data.pkl", "\x80\x02}(U\x01a" + v3 + "U\x01bK\x01u.", false}, part{"a/version", "3", false}, storage10)
+	_, err := Read(data, "x.pt", Options{})
+	var global *UnsupportedGlobalError
+	if !errors.As(err, &global) || global.Global.Name != "float4_e2m1fn_x2" || !strings.HasPrefix(global.KeyPath, "a") {
+		t.Errorf("error %v", err)
+	}
+	f, err := Read(data, "x.pt", Options{Describe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := pyobj.AsDict(f.Object())
+	a, _ := d.Get("a")
+	if o, ok := a.(*pyobj.Object); !ok || o.Class.Name != "_rebuild_tensor_v3" || d.Len() != 2 {
+		t.Errorf("got %v", a)
+	}
+	again, err := Read(write(t, "a", f.Object()), "x.pt", Options{Describe: true})
+	if err != nil || again.Tags()["cpu"] != 1 {
+		t.Errorf("written and read again: %v", err)
+	}
+}
+
+func TestOverlappingRecords(t *testing.T) {
+	data := plainArchive(t, storage10)
+	last := bytes.LastIndex(data, []byte("PK\x01\x02"))
+	before := bytes.LastIndex(data[:last], []byte("PK\x01\x02"))
+	copy(data[last+42:last+46], data[before+42:before+46])
+	if _, err := Read(data, "x.pt", Options{}); err == nil || !strings.Contains(err.Error(), "overlaps record") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestSwapped(t *testing.T) {
 	for size, want := range map[int]string{1: "abcdefgh", 2: "badcfehg", 4: "dcbahgfe", 8: "hgfedcba"} {
 		if got := string(swapped([]byte("abcdefgh"), size)); got != want {
@@ -339,6 +374,9 @@ func TestTagsAndMetaLocation(t *testing.T) {
 	defer f.Close()
 	if want := map[string]int{"cuda:0": 1, "cuda:1": 1, "cuda:3": 1, "cpu": 1}; !reflect.DeepEqual(f.Tags(), want) {
 		t.Errorf("tags %v", f.Tags())
+	}
+	if got := f.ForeignTags(); got != "cuda:0 (1 storages), cuda:1 (1 storages), cuda:3 (1 storages)" {
+		t.Errorf("foreign tags %q", got)
 	}
 	m, err := Open("testdata/zoo/tag_mixed.pt", Options{MapLocation: tensor.TorchLocation("meta")})
 	if err != nil {

@@ -13,6 +13,7 @@ var others = map[string]string{
 	"zoo/legacy.pt":                  "legacy",
 	"zoo/legacy_looks_like_zip.pt":   "legacy",
 	"zoo/tag_mixed_legacy.pt":        "legacy",
+	"torch/legacy_module.pt":         "legacy",
 	"torch/legacy_bf16.pt":           "legacy",
 	"torch/legacy_views.pt":          "legacy",
 	"trainer/legacy.pth":             "legacy",

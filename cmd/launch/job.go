@@ -62,7 +62,7 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	if err != nil {
 		return err
 	}
-	listener, err := listen(job)
+	listener, err := listen(ctx, job)
 	if err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 }
 
 // listen takes the rendezvous' port and holds it from now on.
-func listen(job jobflags.Job) (net.Listener, error) {
+func listen(ctx context.Context, job jobflags.Job) (net.Listener, error) {
 	endpoint := job.RdzvEndpoint
 	if endpoint == "" {
 		endpoint = net.JoinHostPort(launch.DefaultMasterAddr, "0")
 	}
-	l, err := net.Listen("tcp", endpoint)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("the rendezvous cannot listen on %s: %w; choose another --rdzv-endpoint, or leave it out for a free port", endpoint, err)
 	}

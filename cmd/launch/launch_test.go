@@ -108,7 +108,7 @@ func TestLostWorkerIsNamedByAll(t *testing.T) {
 			}
 			victim := fmt.Sprintf("rank 1 (pid %d)", pid)
 			e.wants(t, tc.code, tc.says, "launch: "+victim+" failed first")
-			for _, survivor := range []string{"[rank0]: stopped: ", "[rank2]: stopped: "} {
+			for _, survivor := range []string{"[rank0]: stopped in step ", "[rank2]: stopped in step "} {
 				i := strings.Index(e.stderr, survivor)
 				if i < 0 || !strings.Contains(strings.SplitN(e.stderr[i:], "\n", 2)[0], "rank 1") {
 					t.Errorf("%q does not name rank 1:\n%s", survivor, e.stderr)

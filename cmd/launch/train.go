@@ -98,5 +98,8 @@ training arguments are read from training_args.bin, as data.`,
 	maxSteps, saveSteps = bindTraining(cmd.Flags(), r)
 	cmd.Flags().StringVar(&r.MapLocation, "map-location", "cpu", "where tensors go: cpu, device (what transformers ≤5.17 gives each rank), none, a torch device, or a dict as in cuda:0=cpu,cuda:1=cpu `LOCATION`")
 	cmd.Flags().StringVar(&r.LocationRules, "location-rules", "lenient", "lenient: any saved tag loads on the CPU; torch: torch's own rules `RULES`")
+	cmd.Flags().StringVar(&r.LRFrom, "lr-from", "checkpoint", "checkpoint: the saved learning rates; args: the arguments', scaled by the schedule at the checkpoint's step `WHOSE`")
+	cmd.Flags().BoolVar(&r.FreshOptimizer, "fresh-optimizer", false, "begin with zero moments, without the checkpoint's optimizer.pt: the loss may jump")
+	cmd.Flags().BoolVar(&r.FreshScheduler, "fresh-scheduler", false, "put the arguments' schedule at the checkpoint's step, without its scheduler.pt")
 	return cmd
 }

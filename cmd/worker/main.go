@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"rejoin/rendezvous"
 	"rejoin/trainer"
 )
 
@@ -52,7 +53,7 @@ func report(err error, rank int) int {
 		}
 		return exitFailed
 	case isPeerFailure(err, rank):
-		fmt.Fprintln(os.Stderr, "stopped:", err)
+		fmt.Fprintln(os.Stderr, stopped(err))
 		return exitPeerFailed
 	default:
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -64,4 +65,16 @@ func report(err error, rank int) int {
 func isPeerFailure(err error, rank int) bool {
 	var named interface{ FailedRank() int }
 	return errors.As(err, &named) && named.FailedRank() != rank
+}
+
+// stopped says where this rank was when another one failed, and why that one did.
+func stopped(err error) string {
+	text := "stopped"
+	if in := (*trainer.StepError)(nil); errors.As(err, &in) {
+		text = fmt.Sprintf("stopped in step %d", in.Step)
+	}
+	if peer := (*rendezvous.PeerFailedError)(nil); errors.As(err, &peer) {
+		err = peer
+	}
+	return fmt.Sprintf("%s: %v", text, err)
 }

@@ -1,6 +1,7 @@
 package grpctransport_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -15,11 +16,13 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 	tb.Helper()
 	listeners, peers := make([]net.Listener, size), make([]string, size)
 	for r := range size {
-		addr := "127.0.0.1:0"
-		if network == "unix" {
-			addr = fmt.Sprintf("%s/r%d", tb.TempDir(), r)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		switch network {
+		case "unix":
+			l, err = net.Listen("unix", fmt.Sprintf("%s/r%d", tb.TempDir(), r))
+		case "local":
+			l, err = grpctransport.ListenLocal(context.Background())
 		}
-		l, err := net.Listen(network, addr)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -54,7 +57,7 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 }
 
 func BenchmarkAllReduce(b *testing.B) {
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range []string{"tcp", "local"} {
 		for _, size := range []int{2, 4} {
 			for _, bytes := range []int{4, 44, 4 << 10, 64 << 10, 256 << 10, 4 << 20, 64 << 20} {
 				b.Run(fmt.Sprintf("%s/P=%d/%dB", network, size, bytes), func(b *testing.B) {
@@ -66,6 +69,7 @@ func BenchmarkAllReduce(b *testing.B) {
 }
 
 func benchmark(b *testing.B, gs []*collective.Group, bytes int) {
+	b.Helper()
 	bufs := make([][]float32, len(gs))
 	for r := range bufs {
 		bufs[r] = make([]float32, bytes/4)

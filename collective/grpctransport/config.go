@@ -1,6 +1,7 @@
 package grpctransport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -96,13 +97,15 @@ func Address(l net.Listener) string {
 	return "unix:" + a.Name
 }
 
-// target is an address in gRPC's spelling. No resolver is asked: an address is
-// what it says.
-func target(addr string) string {
-	if strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "unix-abstract:") {
-		return addr
+// dial connects to an address as Address gives it.
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	network := "tcp"
+	if name, ok := strings.CutPrefix(addr, "unix-abstract:"); ok {
+		network, addr = "unix", "@"+name
+	} else if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", path
 	}
-	return "passthrough:///" + addr
+	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
 func (c Config) serverOptions() []grpc.ServerOption {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -29,17 +31,49 @@ type link struct {
 	err    error
 
 	closeOnce sync.Once
+	mu        sync.Mutex
+	raw       net.Conn // below conn
 }
 
 // newLink returns a link and the context of its stream, which run wants.
-func newLink(conn *grpc.ClientConn, rank int, addr string) (*link, context.Context) {
+func newLink(rank int, addr string, options []grpc.DialOption) (*link, context.Context, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{
-		rank: rank, addr: addr, conn: conn, cancel: cancel,
+		rank: rank, addr: addr, cancel: cancel,
 		turn: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.turn <- struct{}{}
-	return l, ctx
+	// The target is a name for gRPC to show; dial takes the address from l.
+	conn, err := grpc.NewClient("passthrough:///rank-"+strconv.Itoa(rank),
+		append(options, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.dial(ctx) }))...)
+	if err != nil {
+		cancel()
+		return nil, nil, fmt.Errorf("grpctransport: connecting to rank %d at %s: %w", rank, addr, err)
+	}
+	l.conn = conn
+	return l, ctx, nil
+}
+
+// dial connects, and remembers the connection so that it can be cut.
+func (l *link) dial(ctx context.Context) (net.Conn, error) {
+	c, err := dial(ctx, l.addr)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.raw = c
+	return c, nil
+}
+
+// cut closes the connection below gRPC, which would otherwise wait for seconds
+// to say goodbye to a peer that is stopped.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.raw != nil {
+		_ = l.raw.Close() // its only error is that it is closed already
+	}
 }
 
 // run opens the stream and returns why it ended, nil if the peer read it to the
@@ -146,6 +180,7 @@ func (l *link) close(ctx context.Context) {
 			l.turn <- struct{}{}
 		}
 		l.cancel()
+		l.cut()
 		<-l.ended
 		_ = l.conn.Close() // its only error is that it is closed already
 	})

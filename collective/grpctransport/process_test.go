@@ -49,7 +49,7 @@ func worker() int {
 }
 
 func work(ctx context.Context, rank int) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := grpctransport.ListenLocal(context.Background())
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,12 @@ func work(ctx context.Context, rank int) error {
 		return err
 	}
 	defer g.Close()
+	if cfg.RootCause != nil {
+		go func() {
+			<-s.Failed()
+			g.Abort(s.RootCause(ctx))
+		}()
+	}
 	buf := make([]float32, 500_000)
 	for i := 0; ; i++ {
 		if i == 3 {
@@ -87,7 +93,7 @@ func work(ctx context.Context, rank int) error {
 	}
 }
 
-// rank is a worker process.
+// process is a rank.
 type process struct {
 	cmd     *exec.Cmd
 	running chan struct{} // closed when it says so
@@ -147,6 +153,7 @@ func TestDeadAndFrozenProcesses(t *testing.T) {
 }
 
 func strike(t *testing.T, size int, helped bool, signal syscall.Signal, within time.Duration) {
+	t.Helper()
 	cfg := rendezvous.ServerConfig{RunID: "processes", WorldSize: size, HeartbeatTimeout: time.Second}
 	if helped {
 		cfg.Job = []byte("launcher")

@@ -87,11 +87,10 @@ func (t *Transport) Start(r collective.Receiver) error {
 		if rank == t.cfg.Rank {
 			continue
 		}
-		conn, err := grpc.NewClient(target(addr), t.cfg.dialOptions()...)
+		l, ctx, err := newLink(rank, addr, t.cfg.dialOptions())
 		if err != nil {
-			return errors.Join(fmt.Errorf("address %q of rank %d: %w", addr, rank, err), t.Close(context.Background()))
+			return errors.Join(err, t.Close(context.Background()))
 		}
-		l, ctx := newLink(conn, rank, addr)
 		t.links[rank] = l
 		t.work.Go(func() { t.connect(metadata.NewOutgoingContext(ctx, identity), l) })
 	}

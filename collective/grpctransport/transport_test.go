@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +29,7 @@ func each(tb testing.TB, gs []*collective.Group, f func(ctx context.Context, g *
 }
 
 func TestOperations(t *testing.T) {
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range []string{"tcp", "unix", "local"} {
 		for _, size := range []int{2, 3, 4} {
 			t.Run(fmt.Sprintf("%s/P=%d", network, size), func(t *testing.T) {
 				gs := groups(t, size, network, func(c *collective.Config) { c.SegmentBytes = 40 << 10 })
@@ -209,20 +211,59 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestAddress(t *testing.T) {
-	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
-		l, err := net.Listen(network, at)
+	at := t.TempDir() + "/s"
+	for _, tt := range []struct{ network, at, want string }{
+		{"tcp", "127.0.0.1:0", "127.0.0.1:"},
+		{"unix", at, "unix:" + at},
+		{"local", "", map[bool]string{true: "unix-abstract:rejoin-", false: "127.0.0.1:"}[runtime.GOOS == "linux"]},
+	} {
+		l, err := grpctransport.ListenLocal(context.Background())
+		if tt.network != "local" {
+			l, err = net.Listen(tt.network, tt.at)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := l.Addr().String()
-		if network == "unix" {
-			want = "unix:" + at
-		}
-		if got := grpctransport.Address(l); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if got := grpctransport.Address(l); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("got %q, want %q", got, tt.want)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// Groups over gRPC leave no goroutines behind once they are closed.
+func TestNoGoroutineOutlivesItsGroup(t *testing.T) {
+	for range 3 {
+		t.Run("group", func(t *testing.T) {
+			gs := groups(t, 3, "local", nil)
+			errs := each(t, gs, func(ctx context.Context, g *collective.Group) error { return g.Barrier(ctx) })
+			if err := errors.Join(errs...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	checkNoGoroutines(t, "rejoin/collective.(*", "rejoin/collective/grpctransport.(*", "google.golang.org/grpc")
+}
+
+// checkNoGoroutines fails the test if a goroutine stays in code whose function
+// names begin with one of the prefixes.
+func checkNoGoroutines(t *testing.T, prefixes ...string) {
+	t.Helper()
+	var stacks []string
+	buf := make([]byte, 1<<20)
+	for range 10_000 { // one that is done may not have ended yet
+		stacks = stacks[:0]
+		for s := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.Contains(s, "\n"+p) }) {
+				stacks = append(stacks, s)
+			}
+		}
+		if len(stacks) == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("%d goroutines are left:\n%s", len(stacks), strings.Join(stacks, "\n\n"))
 }

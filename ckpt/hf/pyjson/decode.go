@@ -96,12 +96,12 @@ func (d *decoder) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, d.fail("nested deeper than %d levels", maxDepth)
 	}
-	switch c := d.peek(); {
-	case c == '{':
+	switch c := d.peek(); c {
+	case '{':
 		return d.dict(depth)
-	case c == '[':
+	case '[':
 		return d.list(depth)
-	case c == '"':
+	case '"':
 		return d.str()
 	}
 	for _, l := range literals {

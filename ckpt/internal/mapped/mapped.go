@@ -23,12 +23,7 @@ type File struct {
 
 // Open maps the regular file at path.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before opening: that waits on a pipe without a writer
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +32,14 @@ func Open(path string) (*File, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("is not a regular file")}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, err
 	}
 	if info.Size() == 0 {
 		return &File{}, nil // mmap refuses a length of 0

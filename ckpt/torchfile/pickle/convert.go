@@ -44,8 +44,10 @@ func (p *place) String() string {
 			keys = append(keys, k)
 		case int:
 			keys = append(keys, strconv.Itoa(k))
-		default:
+		case int64, bool, float64, nil:
 			keys = append(keys, fmt.Sprint(k))
+		default:
+			keys = append(keys, "<"+pyobj.TypeName(k)+">")
 		}
 	}
 	for i, j := 0, len(keys)-1; i < j; i, j = i+1, j-1 {
@@ -79,12 +81,22 @@ func (c *converter) charge(n int) error {
 	return nil
 }
 
-func (c *converter) value(raw any, at *place) (any, error) {
+// atom converts a value that cannot fail and holds no other.
+func atom(raw any) (any, bool) {
 	switch v := raw.(type) {
 	case nil, bool, float64, string:
-		return v, nil
+		return v, true
 	case int:
-		return int64(v), nil
+		return int64(v), true
+	}
+	return nil, false
+}
+
+func (c *converter) value(raw any, at *place) (any, error) {
+	if v, ok := atom(raw); ok {
+		return v, nil
+	}
+	switch v := raw.(type) {
 	case *big.Int:
 		if v.IsInt64() {
 			return v.Int64(), nil
@@ -142,7 +154,9 @@ func (c *converter) values(raw []any, at *place) ([]any, error) {
 	out := make([]any, len(raw))
 	for i, v := range raw {
 		var err error
-		if out[i], err = c.value(v, at.at(i)); err != nil {
+		if a, ok := atom(v); ok {
+			out[i] = a
+		} else if out[i], err = c.value(v, at.at(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -151,9 +165,16 @@ func (c *converter) values(raw []any, at *place) ([]any, error) {
 
 func (c *converter) entries(dict *pyobj.Dict, raw []types.DictEntry, at *place) error {
 	for _, e := range raw {
-		key, err := c.value(e.Key, at.at("key"))
-		if err != nil {
-			return err
+		key, ok := atom(e.Key)
+		if !ok {
+			var err error
+			if key, err = c.value(e.Key, at.at("key")); err != nil {
+				return err
+			}
+		}
+		if a, ok := atom(e.Value); ok {
+			dict.Set(key, a)
+			continue
 		}
 		value, err := c.value(e.Value, at.at(key))
 		if err != nil {

@@ -42,9 +42,15 @@ func init() {
 		}
 	}
 	for _, g := range []globalName{
-		{Module: "torch", Name: "load"}, {Module: "torch.serialization", Name: "load"}, {Module: "torch.hub", Name: "load"},
-		{Module: "torch.jit", Name: "load"}, {Module: "numpy", Name: "load"}, {Module: "numpy.f2py", Name: "compile"},
-		{Module: "functools", Name: "reduce"}, {Module: "types", Name: "CodeType"}, {Module: "types", Name: "FunctionType"},
+		{Module: "torch", Name: "load"},
+		{Module: "torch.serialization", Name: "load"},
+		{Module: "torch.hub", Name: "load"},
+		{Module: "torch.jit", Name: "load"},
+		{Module: "numpy", Name: "load"},
+		{Module: "numpy.f2py", Name: "compile"},
+		{Module: "functools", Name: "reduce"},
+		{Module: "types", Name: "CodeType"},
+		{Module: "types", Name: "FunctionType"},
 		{Module: "torch.storage", Name: "_load_from_bytes"},
 	} {
 		forbiddenNames[g] = true

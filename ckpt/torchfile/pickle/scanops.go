@@ -29,8 +29,8 @@ func init() {
 	steps = [256]func(*scanner) error{
 		opProto: scanProto, opFrame: scanFrame, opStop: scanStop,
 		opMark: scanMark, opPop: scanPop, opPopMark: scanPopMark, opDup: scanDup,
-		opNone: atom(0), opNewTrue: atom(0), opNewFalse: atom(0),
-		opBinInt: atom(4), opBinInt1: atom(1), opBinInt2: atom(2), opBinFloat: atom(8),
+		opNone: plain(0), opNewTrue: plain(0), opNewFalse: plain(0),
+		opBinInt: plain(4), opBinInt1: plain(1), opBinInt2: plain(2), opBinFloat: plain(8),
 		opInt: scanInt, opLong: scanLong, opFloat: scanFloat, opLong1: scanLongBytes(1), opLong4: scanLongBytes(4),
 		opShortBinString: text(1, kindString), opBinString: text(4, kindString), opShortBinUnicode: text(1, kindString),
 		opBinUnicode: text(4, kindString), opBinUnicode8: text(8, kindString), opUnicode: scanUnicode,
@@ -115,8 +115,8 @@ func scanDup(s *scanner) error {
 	return nil
 }
 
-// atom is an opcode with an argument of n bytes that pushes a plain value.
-func atom(n uint64) func(*scanner) error {
+// plain is an opcode with an argument of n bytes that pushes a plain value.
+func plain(n uint64) func(*scanner) error {
 	return func(s *scanner) error {
 		if _, err := s.take(n); err != nil {
 			return err

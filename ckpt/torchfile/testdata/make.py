@@ -80,6 +80,7 @@ config.save.storage_alignment = 64
 sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True)
 net(torch.randn(8, 3)).pow(2).mean().backward(); sgd.step()
 put("sgd_momentum.pt", sgd.state_dict())
+torch.save(nn.Sequential(nn.Linear(2, 1)), "legacy_module.pt", _use_new_zipfile_serialization=False)
 json.dump(manifest, open("manifest.json", "w"), indent=1, ensure_ascii=False, sort_keys=True)
 
 
