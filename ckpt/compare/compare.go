@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -200,6 +201,13 @@ func (c *comparer) weights(s *source.Source) (*section, error) {
 		t, _ := sd.Get(name)
 		out.add(name, tree.Leaf{Keys: []string{name}, Value: t})
 	}
+	for _, p := range s.Parts {
+		for _, l := range p.Leaves {
+			if _, raw := l.Value.(*source.RawTensor); raw {
+				out.add(l.Path(), l)
+			}
+		}
+	}
 	return out, nil
 }
 
@@ -271,11 +279,23 @@ func describe(l tree.Leaf) string {
 	if t := l.Tensor(); t != nil {
 		return t.String()
 	}
+	if raw, ok := l.Value.(*source.RawTensor); ok {
+		return raw.String()
+	}
 	return tree.Repr(l.Value)
 }
 
 func (c *comparer) leaf(file, key string, a, b tree.Leaf) error {
 	ta, tb := a.Tensor(), b.Tensor()
+	ra, isRawA := a.Value.(*source.RawTensor)
+	rb, isRawB := b.Value.(*source.RawTensor)
+	if isRawA && isRawB {
+		c.result.Tensors++
+		if ra.String() != rb.String() || !bytes.Equal(ra.Data, rb.Data) {
+			c.add(Entry{File: file, Key: key, Kind: Values, A: describe(a), B: describe(b) + ", as bytes"})
+		}
+		return nil
+	}
 	if ta == nil || tb == nil {
 		c.result.Others++
 		if !sameValue(a.Value, b.Value) {

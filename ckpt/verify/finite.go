@@ -25,6 +25,9 @@ func (v *verifier) finite(ctx context.Context, s *source.Source) error {
 	for _, p := range s.Parts {
 		for _, l := range p.Leaves {
 			t := l.Tensor()
+			if raw, ok := l.Value.(*source.RawTensor); ok {
+				v.unchecked("elements of %s in %s: dtype %s is not known here", l.Path(), p.Name, raw.DType)
+			}
 			if t == nil {
 				continue
 			}
