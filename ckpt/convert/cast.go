@@ -46,8 +46,9 @@ func widens(from, to tensor.DType) bool {
 		return to == tensor.Float32
 	case tensor.Float8E8M0FNU: // 2^-127 to 2^127
 		return to != tensor.Float16
+	default: // the other 8-bit floats
+		return true
 	}
-	return true // the other 8-bit floats
 }
 
 // cast converts the elements of t, a real floating-point tensor, as torch's
@@ -107,6 +108,8 @@ func encode(dst []byte, v float64, to tensor.DType) {
 		le.PutUint16(dst, bfloat16(float32(v)))
 	case tensor.Float16:
 		le.PutUint16(dst, float16(float32(v)))
+	default:
+		panic(fmt.Sprintf("convert: %v is not one of Targets", to))
 	}
 }
 

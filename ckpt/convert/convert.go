@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/internal/publish"
@@ -49,8 +50,8 @@ type Result struct {
 	Notes   []string `json:"notes"`
 }
 
-// ErrExists is the kind of error for a file that is there already.
-type ErrExists = publish.ExistsError
+// ExistsError is a file that is there already and may not be replaced.
+type ExistsError = publish.ExistsError
 
 // OptionsError is a wish that cannot be met as it stands.
 type OptionsError struct{ Problem string }
@@ -67,6 +68,9 @@ func Run(ctx context.Context, in, out string, o Options) (*Result, error) {
 	}
 	if o.To != Torch && o.To != Safetensors {
 		return nil, &OptionsError{fmt.Sprintf("%s does not tell the format; end it in .safetensors, .pt, .pth or .bin, or say --to safetensors or --to torch", out)}
+	}
+	if o.DType != tensor.Invalid && !slices.Contains(Targets, o.DType) {
+		return nil, &OptionsError{fmt.Sprintf("elements are converted to %v, not to %v", Targets, o.DType)}
 	}
 	if info, err := os.Stat(out); err == nil && info.IsDir() && o.MaxShardSize == 0 {
 		out = filepath.Join(out, weightsFile(o.To))
@@ -108,7 +112,7 @@ func (c *conversion) run(ctx context.Context, in string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // read only
 	c.result.Notes = append(c.result.Notes, s.Notes...)
 	c.sayTags(s.Tags())
 	w, err := takeModel(s)

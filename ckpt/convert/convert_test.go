@@ -214,7 +214,7 @@ func TestShards(t *testing.T) {
 		same(t, "testdata/model_dp2_cuda.pth", whole)
 		same(t, filepath.Join(dir, base+".index.json"), whole)
 
-		if _, err := Run(context.Background(), "testdata/tied.pt", dir, Options{To: to, MaxShardSize: 1 << 30}); !errors.As(err, new(*ErrExists)) {
+		if _, err := Run(context.Background(), "testdata/tied.pt", dir, Options{To: to, MaxShardSize: 1 << 30}); !errors.As(err, new(*ExistsError)) {
 			t.Errorf("other weights beside them: %v", err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestNothingIsReplacedWithoutForce(t *testing.T) {
 	if err := os.WriteFile(out, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var exists *ErrExists
+	var exists *ExistsError
 	if _, err := Run(context.Background(), "testdata/tied.pt", out, Options{}); !errors.As(err, &exists) {
 		t.Errorf("err = %v", err)
 	}
@@ -281,14 +281,15 @@ func TestRefusals(t *testing.T) {
 		o       Options
 		says    string
 	}{
-		"unknown class":   {opaque, "a.pt", Options{}, "--model-only"},
-		"no format":       {"testdata/tied.pt", "a.xyz", Options{}, "--to safetensors or --to torch"},
-		"meta elements":   {"testdata/meta.pt", "a.safetensors", Options{}, "ghost is on the meta device"},
-		"torch's rules":   {"testdata/legacy.pth", "a.pt", Options{MapLocation: torchRules}, "Attempting to deserialize object on a CUDA device"},
-		"no model":        {"testdata/python_values.pt", "a.safetensors", Options{}, "no tensors are under a name"},
-		"no such file":    {"testdata/gone.pt", "a.pt", Options{}, "does not exist"},
-		"complex dtypes":  {"testdata/every_dtype.pt", "a.safetensors", Options{}, "complex128"},
-		"prefix collides": {"testdata/state_dict.pt", "a.pt", Options{StripPrefix: "nope."}, "do not begin with"},
+		"unknown class":    {opaque, "a.pt", Options{}, "--model-only"},
+		"no format":        {"testdata/tied.pt", "a.xyz", Options{}, "--to safetensors or --to torch"},
+		"meta elements":    {"testdata/meta.pt", "a.safetensors", Options{}, "ghost is on the meta device"},
+		"torch's rules":    {"testdata/legacy.pth", "a.pt", Options{MapLocation: torchRules}, "Attempting to deserialize object on a CUDA device"},
+		"no model":         {"testdata/python_values.pt", "a.safetensors", Options{}, "no tensors are under a name"},
+		"no such file":     {"testdata/gone.pt", "a.pt", Options{}, "does not exist"},
+		"complex dtypes":   {"testdata/every_dtype.pt", "a.safetensors", Options{}, "complex128"},
+		"an integer dtype": {"testdata/tied.pt", "a.pt", Options{DType: tensor.Int8}, "not to int8"},
+		"prefix collides":  {"testdata/state_dict.pt", "a.pt", Options{StripPrefix: "nope."}, "do not begin with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Run(context.Background(), tc.in, filepath.Join(out, tc.out), tc.o)

@@ -76,7 +76,7 @@ func (c *conversion) noOtherWeights() error {
 			return err
 		}
 		if len(found) > 0 {
-			return &ErrExists{Path: filepath.Join(c.out, found[0])}
+			return &ExistsError{Path: filepath.Join(c.out, found[0])}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -214,9 +215,7 @@ func (s *Source) Metadata() map[string]string {
 		if p.Checkpoint == nil || s.Kind != File && p.Role != Weights {
 			continue
 		}
-		for k, v := range p.Checkpoint.Metadata() {
-			all[k] = v
-		}
+		maps.Copy(all, p.Checkpoint.Metadata())
 	}
 	return all
 }

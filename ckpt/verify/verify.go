@@ -72,7 +72,7 @@ func Verify(ctx context.Context, path string, o Options) (*Result, error) {
 		v.fail(path, err)
 		return v.result, nil
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // read only
 	v.result.Path, v.result.Notes = s.Path, s.Notes
 	for _, step := range []func(context.Context, *source.Source) error{v.parts, v.directory, v.checksums, v.finite, v.forward} {
 		if err := step(ctx, s); err != nil {
