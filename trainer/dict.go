@@ -220,12 +220,12 @@ func (r *run) epochsDone(c *dictfile.Contents) int {
 	_, steps := r.largestStep()
 	perEpoch := r.plan.UpdatesPerEpoch
 	done := c.Epoch + 1
-	switch {
-	case steps == 0:
+	switch steps {
+	case 0:
 		r.sayf("%s: epoch %d is taken for the one just done, counted from 0: training goes on with epoch %d", r.job.Dict, c.Epoch, done)
-	case steps == done*perEpoch:
+	case done * perEpoch:
 		r.sayf("%s: saved after epoch %d, update %d: training goes on at the start of epoch %d", r.job.Dict, c.Epoch, steps, done)
-	case steps == c.Epoch*perEpoch:
+	case c.Epoch * perEpoch:
 		done = c.Epoch
 		r.sayf("%s: saved after %d epochs, update %d: training goes on at the start of epoch %d, counted from 0", r.job.Dict, c.Epoch, steps, done)
 	default:
