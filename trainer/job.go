@@ -29,6 +29,10 @@ type Job struct {
 	ExpectedSteps int `json:"expected_steps,omitempty"`
 	// Previous is how the checkpoint's run was divided, when resuming.
 	Previous Division `json:"previous"`
+	// Recount is the progress in this run's updates, where an update's rows have
+	// changed; Offset where an epoch was gone on with, now or before.
+	Recount *Recount `json:"recount,omitempty"`
+	Offset  Offset   `json:"offset"`
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
 	Sampler    string `json:"sampler"` // SeedableRandom, Sequential or Distributed
@@ -85,6 +89,16 @@ type Division struct {
 	Accumulation int `json:"accumulation"`
 }
 
+// divisionOf is the division that the arguments make over worldSize ranks. Under
+// split_batches their batch size is that of all ranks together.
+func divisionOf(args *Arguments, worldSize int) Division {
+	d := Division{worldSize, args.PerDeviceTrainBatchSize, args.GradientAccumulationSteps}
+	if args.SplitBatches && worldSize > 1 {
+		d.BatchSize /= worldSize
+	}
+	return d
+}
+
 // Rows is the number of rows of one update over all ranks: the global batch.
 func (d Division) Rows() int { return d.WorldSize * d.BatchSize * d.Accumulation }
 
@@ -98,23 +112,11 @@ func (d Division) String() string {
 
 // Rescale keeps the global batch when the number of ranks changes, by changing
 // the accumulation: the same rows are in each update, under the same schedule.
-// It fails where the numbers do not divide.
-func (d Division) Rescale(worldSize int) (Division, error) {
+// It cannot where the numbers do not divide.
+func (d Division) Rescale(worldSize int) (Division, bool) {
 	perMicroBatch := worldSize * d.BatchSize
-	if d.Rows()%perMicroBatch != 0 {
-		return Division{}, &DivisionError{Was: d, WorldSize: worldSize}
+	if perMicroBatch == 0 || d.Rows()%perMicroBatch != 0 {
+		return Division{}, false
 	}
-	return Division{worldSize, d.BatchSize, d.Rows() / perMicroBatch}, nil
-}
-
-// DivisionError reports a world size over which an update's rows do not divide.
-type DivisionError struct {
-	Was       Division
-	WorldSize int
-}
-
-func (e *DivisionError) Error() string {
-	return fmt.Sprintf("the checkpoint was trained with %v; %d ranks × %d rows do not divide that. "+
-		"Resume with a number of ranks that divides it, or keep %d rows per update with --set per_device_train_batch_size=… and --set gradient_accumulation_steps=…",
-		e.Was, e.WorldSize, e.Was.BatchSize, e.Was.Rows())
+	return Division{worldSize, d.BatchSize, d.Rows() / perMicroBatch}, true
 }

@@ -169,6 +169,9 @@ func (r *run) restoreRates(path string, step int, read func() (*pyobj.Dict, erro
 		if err := r.rates.LoadStateDict(state); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		if r.job.Recount != nil {
+			r.rates.Seek(r.job.Recount.Step)
+		}
 	}
 	if r.job.FreshOptimizer { // its groups' rates were in the file that is not read
 		for i, lr := range r.rates.LastLR() {

@@ -49,6 +49,10 @@ type Request struct {
 	// script's dict: of the kind that was resumed from.
 	AlsoDict bool
 
+	// OnWorldChange says what another number of ranks, or of rows in an update, does
+	// to a resume: "" or "samples" keeps progress in samples, "refuse" refuses it.
+	OnWorldChange string
+
 	Trace, Overwrite bool
 }
 
@@ -77,7 +81,7 @@ func Resolve(r *Request) (*Job, []Notice, error) {
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job, given: map[string]bool{}}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.division, res.model, res.data, res.outputDir}
+	steps := []func() error{res.location, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.model, res.data, res.division, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, res.notices, err
@@ -121,6 +125,9 @@ func (r *resolver) location() error {
 	}
 	if _, err := r.job.mapLocation(); err != nil {
 		return requestError("--map-location: %w", err)
+	}
+	if on := r.request.OnWorldChange; on != "" && on != "samples" && on != "refuse" {
+		return requestError("--on-world-change: found %q, expected samples (progress is kept in samples) or refuse", on)
 	}
 	switch r.job.LRFrom {
 	case "", "args", "checkpoint":
@@ -218,7 +225,7 @@ func (r *resolver) checkpointArguments() error {
 		return err
 	}
 	args := &r.job.Arguments
-	previous := Division{BatchSize: state.TrainBatchSize()}
+	var previous Division
 	if r.manifest != nil {
 		if err := args.SetKnown(r.manifest.Arguments); err != nil {
 			return fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.ManifestFile), err)
@@ -231,10 +238,10 @@ func (r *resolver) checkpointArguments() error {
 			return err
 		}
 	}
-	previous.Accumulation = args.GradientAccumulationSteps
-	if previous.BatchSize == 0 {
-		previous.BatchSize = args.PerDeviceTrainBatchSize
+	if n := state.TrainBatchSize(); n > 0 {
+		args.PerDeviceTrainBatchSize = n
 	}
+	previous = divisionOf(args, previous.WorldSize)
 	r.job.Previous = previous
 	r.before = *args
 	r.expectedSteps = state.MaxSteps()
@@ -323,12 +330,18 @@ func (r *resolver) sayChanges() {
 	}
 }
 
+// samplerWas is the sampler of the checkpoint's run: the Trainer's unless its
+// manifest names another.
+func (r *resolver) samplerWas() string {
+	if r.manifest != nil && r.manifest.Sampler != "" {
+		return r.manifest.Sampler
+	}
+	return SeedableRandom
+}
+
 // sampler decides the order in which rows are drawn.
 func (r *resolver) sampler() error {
-	was := SeedableRandom
-	if r.manifest != nil && r.manifest.Sampler != "" {
-		was = r.manifest.Sampler
-	}
+	was := r.samplerWas()
 	r.job.Sampler = was
 	if r.request.Sampler != "" {
 		r.job.Sampler = r.request.Sampler
@@ -342,27 +355,50 @@ func (r *resolver) sampler() error {
 	return nil
 }
 
-// division keeps the rows of an update when the number of ranks changes.
+// division decides how an update's rows are divided over the ranks: as in the
+// checkpoint's run, or else keeping the rows of an update by changing the
+// accumulation, or else by counting progress anew in samples.
 func (r *resolver) division() error {
 	if r.job.Checkpoint == "" { // a training script's dict does not say its division
 		return nil
 	}
+	offset, err := r.savedOffset()
+	if err != nil {
+		return err
+	}
 	args, was := &r.job.Arguments, r.job.Previous
-	if was.WorldSize == r.job.WorldSize {
+	now := divisionOf(args, r.job.WorldSize)
+	if was.WorldSize == 0 {
+		r.warn("%s does not tell how many ranks it was trained with; %d are assumed", r.job.Checkpoint, now.WorldSize)
+		was.WorldSize = now.WorldSize
+		r.job.Previous = was
+	}
+	if was == now {
+		r.job.Offset = offset
 		return nil
 	}
-	asked := r.before.GradientAccumulationSteps != args.GradientAccumulationSteps ||
-		r.before.PerDeviceTrainBatchSize != args.PerDeviceTrainBatchSize
-	now := Division{r.job.WorldSize, args.PerDeviceTrainBatchSize, args.GradientAccumulationSteps}
-	if !asked {
-		var err error
-		if now, err = was.Rescale(r.job.WorldSize); err != nil {
-			return err
-		}
-		args.GradientAccumulationSteps = now.Accumulation
+	if r.request.OnWorldChange == "refuse" {
+		return requestError("--on-world-change refuse: the checkpoint was trained with %v, this run has %v", was, now)
 	}
-	r.warn("world size %d → %d: %v, before %v", was.WorldSize, now.WorldSize, now, was)
-	return nil
+	if now.Rows() != was.Rows() && r.before.GradientAccumulationSteps == args.GradientAccumulationSteps &&
+		r.before.PerDeviceTrainBatchSize == args.PerDeviceTrainBatchSize {
+		if kept, ok := was.Rescale(now.WorldSize); ok {
+			now, args.GradientAccumulationSteps = kept, kept.Accumulation
+		}
+	}
+	return r.divideAnew(was, now, offset)
+}
+
+// savedOffset is the offset that the checkpoint's epoch was gone on with.
+func (r *resolver) savedOffset() (Offset, error) {
+	if r.manifest == nil {
+		return Offset{}, nil
+	}
+	offset, err := decodeOffset(r.manifest)
+	if err != nil {
+		return Offset{}, fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.ManifestFile), err)
+	}
+	return offset, nil
 }
 
 // model finds the model's description.

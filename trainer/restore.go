@@ -82,6 +82,7 @@ func (r *run) build() error {
 	if r.plan, err = NewPlan(r.args, r.sampler.BatchesPerEpoch()); err != nil {
 		return err
 	}
+	r.plan = r.plan.from(r.job.Offset, r.sampler)
 	if r.model, err = model.New(r.spec, r.args.PerDeviceTrainBatchSize); err != nil {
 		return err
 	}
@@ -230,13 +231,18 @@ func (r *run) restore(c *hf.Checkpoint) error {
 // which hold the same rows whatever the world size: see Division.Rescale.
 func (r *run) restorePosition(c *hf.Checkpoint) error {
 	step := r.state.GlobalStep()
+	recounted := r.job.Recount
+	if recounted != nil {
+		step = recounted.Step
+		r.state.Set("global_step", step)
+	}
 	r.pos = r.plan.PositionAt(step)
 	r.loss.lastLogged = step
 	if r.trace != nil {
 		r.trace.FirstStep = step
 	}
 	manifest, err := c.Manifest()
-	if err != nil || manifest == nil {
+	if err != nil || manifest == nil || recounted != nil { // losses of other steps cannot be averaged with new ones
 		return err
 	}
 	pending, err := decodePending(manifest)

@@ -130,8 +130,8 @@ func (r *run) warnf(format string, args ...any) {
 func (r *run) train(ctx context.Context) error {
 	for r.pos.Step < r.plan.MaxSteps {
 		epoch := r.pos.Epoch
-		batches := r.sampler.Epoch(epoch)
-		if r.pos.Batch == 0 {
+		batches := r.epochBatches(epoch)
+		if r.pos.Batch == 0 && !r.plan.Offset.in(r.plan, r.pos.Step) {
 			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
 		}
 		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
@@ -142,6 +142,15 @@ func (r *run) train(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// epochBatches are this rank's micro-batches of an epoch, or of the rest of one
+// that was begun under another division.
+func (r *run) epochBatches(epoch int) [][]int {
+	if o := r.plan.Offset; o.Rows > 0 && epoch == o.Epoch {
+		return r.sampler.EpochFrom(epoch, o.Rows)
+	}
+	return r.sampler.Epoch(epoch)
 }
 
 // update trains on one group of micro-batches, in the Trainer's order: average,

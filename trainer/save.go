@@ -50,6 +50,13 @@ func (r *run) save(ctx context.Context, last bool) error {
 	return nil
 }
 
+// samplesSeen is the number of rows that all ranks together have trained on;
+// rows that only fill up a last round are not counted.
+func (r *run) samplesSeen() int64 {
+	rows := r.table.Len()
+	return int64(r.pos.Epoch)*int64(rows) + int64(r.plan.rowsDone(r.pos, rows, perRound(r.args, r.group.Size())))
+}
+
 // gatherRandomStates brings every rank's random state to every rank; each is
 // about 14 KB.
 func (r *run) gatherRandomStates(ctx context.Context) ([]*hf.RandomState, error) {
@@ -86,7 +93,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 		Manifest: hf.Manifest{
 			Rejoin:      Version,
 			WorldSize:   r.group.Size(),
-			SamplesSeen: r.plan.SamplesSeen(r.pos, r.args.PerDeviceTrainBatchSize, r.group.Size()),
+			SamplesSeen: r.samplesSeen(),
 			Arguments:   r.args.Map(),
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
@@ -104,6 +111,9 @@ func (r *run) manifestExtra(pending pendingLoss) map[string]any {
 	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
 	if r.job.ParamGroups != decayGroups {
 		extra[paramGroupsKey] = r.job.ParamGroups
+	}
+	if r.plan.Offset.in(r.plan, r.pos.Step) {
+		extra[offsetKey] = r.plan.Offset.encode()
 	}
 	return extra
 }

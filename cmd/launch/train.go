@@ -105,6 +105,7 @@ optimizer_state_dict, …}, says little of its run: what it lacks is asked for b
 	cmd.Flags().StringVar(&r.MapLocation, "map-location", "cpu", "`WHERE` tensors go: cpu, device (what transformers ≤5.17 gives each rank), none, a torch device, or a dict as in cuda:0=cpu,cuda:1=cpu")
 	cmd.Flags().StringVar(&r.LocationRules, "location-rules", "lenient", "`lenient|torch`: any saved tag loads on the CPU, or torch's own rules")
 	cmd.Flags().StringVar(&r.LRFrom, "lr-from", "checkpoint", "`checkpoint|args`: the saved learning rates, or the arguments' under the schedule")
+	cmd.Flags().StringVar(&r.OnWorldChange, "on-world-change", "samples", "`samples|refuse`: with another number of workers keep progress in samples, or refuse")
 	cmd.Flags().BoolVar(&r.FreshOptimizer, "fresh-optimizer", false, "begin with zero moments, without the checkpoint's optimizer.pt: the loss may jump")
 	cmd.Flags().BoolVar(&r.FreshScheduler, "fresh-scheduler", false, "put the arguments' schedule at the checkpoint's step, without its scheduler.pt")
 	cmd.Flags().BoolVar(&r.AlsoDict, "also-dict", false, "write the state as a training script's dict, checkpoint-N.pth, too, at each epoch's end")
