@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,15 +216,15 @@ func (r *run) restoreDict() error {
 // counted from 0, or the number of epochs done; the optimizer's step count
 // tells which, if it counts.
 func (r *run) epochsDone(c *dictfile.Contents) int {
-	_, steps := r.largestStep()
+	steps := r.largestStep()
 	perEpoch := r.plan.UpdatesPerEpoch
 	done := c.Epoch + 1
-	switch {
-	case steps == 0:
+	switch steps {
+	case 0:
 		r.sayf("%s: epoch %d is taken for the one just done, counted from 0: training goes on with epoch %d", r.job.Dict, c.Epoch, done)
-	case steps == done*perEpoch:
+	case done * perEpoch:
 		r.sayf("%s: saved after epoch %d, update %d: training goes on at the start of epoch %d", r.job.Dict, c.Epoch, steps, done)
-	case steps == c.Epoch*perEpoch:
+	case c.Epoch * perEpoch:
 		done = c.Epoch
 		r.sayf("%s: saved after %d epochs, update %d: training goes on at the start of epoch %d, counted from 0", r.job.Dict, c.Epoch, steps, done)
 	default:
@@ -236,14 +235,14 @@ func (r *run) epochsDone(c *dictfile.Contents) int {
 	return done
 }
 
-// largestStep is the largest step count of a parameter, and its name.
-func (r *run) largestStep() (name string, steps int) {
+// largestStep is the largest step count of a parameter; 0 if the optimizer does
+// not count.
+func (r *run) largestStep() (steps int) {
 	for _, p := range r.params {
-		if n, _ := r.optimizer.State(p.Name); n > steps {
-			name, steps = p.Name, n
-		}
+		n, _ := r.optimizer.State(p.Name)
+		steps = max(steps, n)
 	}
-	return name, steps
+	return steps
 }
 
 // dictName is the name of the dict beside checkpoint-N.
@@ -260,12 +259,8 @@ func (r *run) saveDict(loss float32) (path string, err error) {
 	if layout == nil {
 		layout, epoch = dictfile.DefaultLayout(), r.pos.Epoch-1
 	}
-	mean := float64(loss)
-	if math.IsNaN(mean) {
-		r.warnf("the loss in %s is NaN", dictName(r.pos.Step))
-	}
 	path = filepath.Join(r.job.OutputDir, dictName(r.pos.Step))
 	return path, dictfile.Write(path, layout.Dict(dictfile.State{
-		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: mean,
+		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: float64(loss),
 	}))
 }

@@ -38,10 +38,14 @@ func TestRecognise(t *testing.T) {
 		dict  *pyobj.Dict
 		holds string
 	}{
-		{"the tutorial's", pyobj.NewDict("epoch", int64(5), "model_state_dict", weights("a", "b"), "optimizer_state_dict", optimizer(pyobj.NewDict()), "loss", 0.4),
-			`weights (2 tensors under "model_state_dict"), an optimizer's state ("optimizer_state_dict"), the epoch (5)`},
-		{"ImageNet's", pyobj.NewDict("epoch", int64(1), "arch", "resnet18", "state_dict", weights("module.a"), "best_acc1", 0.1, "optimizer", optimizer(pyobj.NewDict()), "scheduler", lambda),
-			`weights (1 tensors under "state_dict", named with the prefix "module."), an optimizer's state ("optimizer"), a schedule's state ("scheduler"), the epoch (1)`},
+		{
+			"the tutorial's", pyobj.NewDict("epoch", int64(5), "model_state_dict", weights("a", "b"), "optimizer_state_dict", optimizer(pyobj.NewDict()), "loss", 0.4),
+			`weights (2 tensors under "model_state_dict"), an optimizer's state ("optimizer_state_dict"), the epoch (5)`,
+		},
+		{
+			"ImageNet's", pyobj.NewDict("epoch", int64(1), "arch", "resnet18", "state_dict", weights("module.a"), "best_acc1", 0.1, "optimizer", optimizer(pyobj.NewDict()), "scheduler", lambda),
+			`weights (1 tensors under "state_dict", named with the prefix "module."), an optimizer's state ("optimizer"), a schedule's state ("scheduler"), the epoch (1)`,
+		},
 		{"weights and epoch", pyobj.NewDict("model", weights("a"), "epoch", 2.0), `weights (1 tensors under "model"), the epoch (2)`},
 		{"not an optimizer's", pyobj.NewDict("model", weights("a"), "optimizer", pyobj.NewDict("name", "sgd"), "scheduler", "cosine"), `weights (1 tensors under "model")`},
 	} {
@@ -100,8 +104,10 @@ func TestFirstGroup(t *testing.T) {
 		})},
 		{"older, without decay", optimizer(adam("initial_lr", 0.4)), adamWith(func(g *dictfile.Group) { g.InitialLR = 0.4 })},
 		{"older, with decay", optimizer(adam("weight_decay", 0.5)), adamWith(func(g *dictfile.Group) { g.Kind, g.WeightDecay = dictfile.AdamOrAdamW, 0.5 })},
-		{"SGD", optimizer(pyobj.NewDict("lr", tensor.FromFloat32([]float32{0.5}), "momentum", 0.9, "dampening", 0.25)),
-			dictfile.Group{Kind: dictfile.SGD, Groups: 1, LR: 0.5, InitialLR: 0.5, Momentum: 0.9, Dampening: 0.25}},
+		{
+			"SGD", optimizer(pyobj.NewDict("lr", tensor.FromFloat32([]float32{0.5}), "momentum", 0.9, "dampening", 0.25)),
+			dictfile.Group{Kind: dictfile.SGD, Groups: 1, LR: 0.5, InitialLR: 0.5, Momentum: 0.9, Dampening: 0.25},
+		},
 		{"another", optimizer(pyobj.NewDict("lr", "x", "lr_decay", 0.0), "step", tensor.FromFloat32([]float32{1, 2}, 2)), dictfile.Group{Groups: 1}},
 	} {
 		c, err := dictfile.Recognise(pyobj.NewDict("model", weights("a"), "optimizer", tc.state))

@@ -62,19 +62,19 @@ func (l *Layout) Dict(s State) *pyobj.Dict {
 	d := pyobj.NewDict()
 	for _, e := range l.entries {
 		value := e.Value
-		switch key, _ := e.Key.(string); {
-		case key == "":
-		case key == epochKey:
+		switch e.Key { // "" stands for the parts that the layout lacks
+		case "":
+		case epochKey:
 			value = int64(s.Epoch)
-		case key == l.weightsKey:
+		case l.weightsKey:
 			value = l.weights(s.Weights)
-		case key == l.optimizerKey:
+		case l.optimizerKey:
 			value = s.Optimizer
-		case key == l.schedulerKey:
+		case l.schedulerKey:
 			value = s.Scheduler
-		case key == l.lossKey:
+		case l.lossKey:
 			value = s.Loss
-		case key == "device":
+		case "device":
 			value = onCPU(value)
 		}
 		d.Set(e.Key, value)

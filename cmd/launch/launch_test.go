@@ -149,7 +149,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--no-such-flag", 2, "no-such-flag"},
 		{"frobnicate", 2, "frobnicate"},
 		{"resume no/such/checkpoint", 1, "no/such/checkpoint does not exist"},
-		{"resume testdata/regression.jsonl", 1, "is a file"},
+		{"resume testdata/regression.jsonl", 1, "not a checkpoint"},
 		{"resume testdata/regression-w2/checkpoint-2", 1, "--model"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 1, "--data"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml --data gone.jsonl", 1, "gone.jsonl"},
