@@ -1,6 +1,8 @@
 package ckpt
 
 import (
+	"errors"
+
 	"rejoin/ckpt/internal/mapped"
 	"rejoin/ckpt/internal/sniff"
 	"rejoin/ckpt/safetensors"
@@ -41,8 +43,7 @@ func Open(path string, o Options) (*Checkpoint, error) {
 	}
 	c, err := Read(m.Data, path, o)
 	if err != nil {
-		m.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
 	c.file = m
 	return c, nil
@@ -102,7 +103,7 @@ func (c *Checkpoint) StateDict() (sd *tensor.StateDict, wrapper string, err erro
 		return c.safe.StateDict(), "", nil
 	}
 	sd, wrapper, err = StateDict(c.torch.Object())
-	if e, ok := err.(*StateDictError); ok {
+	if e := (*StateDictError)(nil); errors.As(err, &e) {
 		e.Path = c.Path
 	}
 	return sd, wrapper, err

@@ -167,7 +167,7 @@ func addModule(sd *tensor.StateDict, o *pyobj.Object, prefix string, depth int, 
 	for _, part := range []string{"_parameters", "_buffers"} {
 		for _, e := range attrEntries(o, part) {
 			name, ok := e.Key.(string)
-			if t, err := pyobj.AsTensor(e.Value); ok && err == nil && !(part == "_buffers" && skip[name]) {
+			if t, err := pyobj.AsTensor(e.Value); ok && err == nil && (part != "_buffers" || !skip[name]) {
 				sd.Set(prefix+name, t)
 			}
 		}

@@ -126,8 +126,7 @@ func (e *abortError) Unwrap() error { return e.cause }
 
 // failedRank returns the rank that err names, or otherwise.
 func failedRank(err error, otherwise int) int {
-	var r rankError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[rankError](err); ok {
 		return r.FailedRank()
 	}
 	return otherwise

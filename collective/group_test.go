@@ -184,7 +184,7 @@ func TestAllGatherRefusesTooMuchOnAllRanksAndGoesOn(t *testing.T) {
 		_, err := g.AllGather(ctx, make([]byte, 50))
 		var e *collective.SizeError
 		if !errors.As(err, &e) || e.Sizes[2] != 50 || e.Limit != 100 {
-			return fmt.Errorf("got %v, want a SizeError", err)
+			return fmt.Errorf("got %w, want a SizeError", err)
 		}
 		got, err := g.AllGather(ctx, make([]byte, 30))
 		if err == nil && len(got[2]) != 30 {

@@ -55,17 +55,14 @@ var errNotice = errors.New("malformed failure notice")
 // noticeOf puts a verdict into words for the other ranks. An error without a
 // rank is the fault of the rank that sends it.
 func noticeOf(err error, self int) notice {
-	var m *MismatchError
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*MismatchError](err); ok {
 		return notice{Mismatch: m}
 	}
-	var d *DeadlineError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*DeadlineError](err); ok {
 		return notice{Deadline: &deadlineNotice{d.Rank, d.Op, d.Seq, d.After}}
 	}
 	cause := err
-	var p *PeerError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*PeerError](err); ok {
 		cause = p.Cause
 	}
 	text := cause.Error()

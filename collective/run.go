@@ -74,8 +74,7 @@ func (g *Group) end() {
 // settle turns the error of an operation into the group's verdict and returns
 // that. A SizeError is the exception: all ranks have it and are in step.
 func (g *Group) settle(ctx context.Context, err error) error {
-	var tooLarge *SizeError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*SizeError](err); ok {
 		return err
 	}
 	var gone *goneError

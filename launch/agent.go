@@ -45,8 +45,7 @@ func New(cfg Config) (*Agent, error) {
 
 // lookPathCause drops exec.Error's repetition of the program's name.
 func lookPathCause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
 		return e.Err
 	}
 	return err

@@ -75,7 +75,7 @@ func fakeOp(name, arg string) {
 			fmt.Printf("%d of %s\n", i, os.Getenv("RANK"))
 		}
 	case "env":
-		for _, key := range strings.Split(arg, ",") {
+		for key := range strings.SplitSeq(arg, ",") {
 			value, ok := os.LookupEnv(key)
 			if !ok {
 				value = "(unset)"

@@ -114,6 +114,7 @@ func (m *machine) linger(i int, now time.Duration) []action {
 		s.deadline = min(s.deadline, m.deadline)
 	case stageKilling:
 		return m.killSlot(i, now)
+	case stageRunning, stageGrace:
 	}
 	return nil
 }
@@ -240,6 +241,7 @@ func (m *machine) signal(sig syscall.Signal, now time.Duration) []action {
 		return m.stop(sig, after, now)
 	case stageStopping:
 		m.deadline = min(m.deadline, now+after)
+	case stageKilling:
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestNoZombieIsLeft(t *testing.T) {
 			t.Errorf("rank %d (pid %d) is still there: %s", e.Rank, e.PID, state)
 		}
 	}
-	for _, line := range strings.Split(f.out.String(), "\n") {
+	for line := range strings.SplitSeq(f.out.String(), "\n") {
 		_, line, _ = strings.Cut(line, "]: ")
 		if kind, pid, ok := strings.Cut(line, " "); ok && (kind == "child" || kind == "daemon") {
 			if state := processState(atoi(t, pid)); state != "" {

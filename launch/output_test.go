@@ -77,7 +77,7 @@ func FuzzSplitter(f *testing.F) {
 		if !bytes.Equal(bare, want) {
 			t.Errorf("%q came out as %q", want, bare)
 		}
-		for _, line := range bytes.Split(bytes.TrimSuffix(got, []byte("\n")), []byte("\n")) {
+		for line := range bytes.SplitSeq(bytes.TrimSuffix(got, []byte("\n")), []byte("\n")) {
 			if len(got) > 0 && !bytes.HasPrefix(line, []byte(prefix)) {
 				t.Errorf("the line %q has no prefix", line)
 			}

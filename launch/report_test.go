@@ -41,7 +41,6 @@ func TestReportText(t *testing.T) {
     ranks 0, 2: ended by the launcher with SIGTERM
     rank 5: exit code 0 after the launcher sent SIGTERM
   logs: /logs/job_1
-  exit code 7
 `},
 		{"a crash", Report{
 			First: &Failure{Exit: Exit{Rank: 0, PID: 9, Code: -1, Signal: syscall.SIGSEGV, CoreDumped: true}, Hint: "a hint"},
@@ -68,8 +67,11 @@ launch: these processes could not be ended: pid 9, 11
     rank 1: not ended by SIGKILL
   exit code 130
 `},
-		{"lost output", Report{OutputErr: errors.Join(errors.New("disk full"), errors.New("file closed"))},
-			"launch: output was lost: disk full; file closed\n"},
+		{
+			"lost output",
+			Report{OutputErr: errors.Join(errors.New("disk full"), errors.New("file closed"))},
+			"launch: output was lost: disk full; file closed\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

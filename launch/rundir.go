@@ -31,7 +31,7 @@ func makeRunDir(c Config) (runDir, error) {
 	if c.LogDir == "" {
 		root, err := os.MkdirTemp("", tempPrefix)
 		if err != nil {
-			return runDir{}, nil
+			return runDir{}, nil //nolint:nilerr // the job runs without error files
 		}
 		return runDir{root: root, temp: true}, nil
 	}

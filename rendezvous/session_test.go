@@ -119,6 +119,7 @@ func TestFirstFailureReachesEveryone(t *testing.T) {
 		},
 		"it reports": {
 			func(t *testing.T, _ *rendezvous.Server, ss *rendezvous.Session) {
+				t.Helper()
 				if err := ss.Report(t.Context(), "cannot read weights"); err != nil {
 					t.Error(err)
 				}

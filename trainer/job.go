@@ -22,6 +22,11 @@ type Job struct {
 	OutputDir string    `json:"output_dir"`
 	Arguments Arguments `json:"arguments"`
 	WorldSize int       `json:"world_size"`
+	// Run is the run's identity: see runKey.
+	Run string `json:"run"`
+	// ExpectedSteps is how many updates the run has by the checkpoint's own
+	// state; 0 if arguments or world size have changed since.
+	ExpectedSteps int `json:"expected_steps,omitempty"`
 	// Previous is how the checkpoint's run was divided, when resuming.
 	Previous Division `json:"previous"`
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
@@ -84,7 +89,11 @@ type Division struct {
 func (d Division) Rows() int { return d.WorldSize * d.BatchSize * d.Accumulation }
 
 func (d Division) String() string {
-	return fmt.Sprintf("%d rows per update (%d ranks × %d rows × %d accumulated)", d.Rows(), d.WorldSize, d.BatchSize, d.Accumulation)
+	ranks := "ranks"
+	if d.WorldSize == 1 {
+		ranks = "rank"
+	}
+	return fmt.Sprintf("%d rows per update (%d %s × %d rows × %d accumulated)", d.Rows(), d.WorldSize, ranks, d.BatchSize, d.Accumulation)
 }
 
 // Rescale keeps the global batch when the number of ranks changes, by changing

@@ -113,9 +113,10 @@ func (r *reducer) wait(ctx context.Context) error {
 
 // cancel ends a backward that failed: what was handed over is still awaited,
 // the rest is not reduced.
-func (r *reducer) cancel() {
-	if r.ready != nil {
-		close(r.ready)
-		<-r.done // backward's own error is the cause
+func (r *reducer) cancel() error {
+	if r.ready == nil {
+		return nil
 	}
+	close(r.ready)
+	return <-r.done
 }

@@ -1,13 +1,13 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"rejoin/ckpt/hf"
 	"rejoin/ckpt/names"
@@ -55,6 +55,17 @@ type Request struct {
 	Trace, Overwrite bool
 }
 
+// RequestError says that the request itself, the command line, is wrong or lacks
+// something.
+type RequestError struct{ Err error }
+
+func (e *RequestError) Error() string { return e.Err.Error() }
+func (e *RequestError) Unwrap() error { return e.Err }
+
+func requestError(format string, args ...any) error {
+	return &RequestError{fmt.Errorf(format, args...)}
+}
+
 // Notice is something a person should know before training starts.
 type Notice struct {
 	Warning bool
@@ -62,7 +73,7 @@ type Notice struct {
 }
 
 // Resolve turns a request into the job that every rank gets, and says what it
-// decided. It reads the checkpoint's descriptions but no tensors.
+// decided, also when it fails. It reads the checkpoint's descriptions but no tensors.
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
@@ -72,11 +83,8 @@ func Resolve(r *Request) (*Job, []Notice, error) {
 	steps := []func() error{res.location, res.checkpoint, res.flags, res.dictLacks, res.division, res.model, res.data, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return nil, nil, err
+			return nil, res.notices, err
 		}
-	}
-	if err := job.Arguments.Validate(); err != nil {
-		return nil, nil, err
 	}
 	return job, res.notices, nil
 }
@@ -89,6 +97,8 @@ type resolver struct {
 	manifest *hf.Manifest    // nil if the Trainer wrote the checkpoint
 	before   Arguments       // the checkpoint's, before flags
 	given    map[string]bool // the training arguments that the person gives
+	// expectedSteps are the run's updates as the checkpoint's state counts them.
+	expectedSteps int
 	// eitherAdam: the dict to resume does not tell Adam's state from AdamW's.
 	eitherAdam bool
 }
@@ -110,10 +120,10 @@ func (r *resolver) location() error {
 		r.job.LocationRules = "lenient"
 	}
 	if _, err := tensor.ParseLocationRules(r.job.LocationRules); err != nil {
-		return fmt.Errorf("--location-rules: %w", err)
+		return requestError("--location-rules: %w", err)
 	}
 	if _, err := r.job.mapLocation(); err != nil {
-		return fmt.Errorf("--map-location: %w", err)
+		return requestError("--map-location: %w", err)
 	}
 	if err := checkSampler(r.job.Sampler); err != nil {
 		return err
@@ -121,10 +131,10 @@ func (r *resolver) location() error {
 	switch r.job.LRFrom {
 	case "", "args", "checkpoint":
 	default:
-		return fmt.Errorf("--lr-from: found %q, expected checkpoint (the saved learning rates) or args (the arguments', scaled by the schedule)", r.job.LRFrom)
+		return requestError("--lr-from: found %q, expected checkpoint (the saved learning rates) or args (the arguments', scaled by the schedule)", r.job.LRFrom)
 	}
 	if err := names.CheckPatterns(r.job.Skip); err != nil {
-		return fmt.Errorf("--skip: %w", err)
+		return requestError("--skip: %w", err)
 	}
 	return nil
 }
@@ -178,10 +188,10 @@ func (r *resolver) chooseCheckpoint(dir string) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	if hf.IsCheckpoint(dir) {
+	if _, named := hf.StepOfName(filepath.Base(dir)); named || hf.IsCheckpoint(dir) {
 		return filepath.Clean(dir), nil
 	}
-	newest, skipped, err := hf.Latest(dir)
+	newest, skipped, err := hf.Latest(dir, intact)
 	for _, s := range skipped {
 		r.warn("%v", s)
 	}
@@ -190,6 +200,19 @@ func (r *resolver) chooseCheckpoint(dir string) (string, error) {
 	}
 	r.say("resuming from %s, the newest complete checkpoint of %s", newest, dir)
 	return newest, nil
+}
+
+// intact compares a checkpoint's files with its manifest, byte by byte.
+func intact(dir string) error {
+	c, err := hf.Open(dir, hf.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if manifest, err := c.Manifest(); err != nil || manifest == nil {
+		return err
+	}
+	return c.Verify(context.Background())
 }
 
 // checkpointArguments takes the arguments of the run: Rejoin's manifest where
@@ -226,6 +249,7 @@ func (r *resolver) checkpointArguments() error {
 	}
 	r.job.Previous = previous
 	r.before = *args
+	r.expectedSteps = state.MaxSteps()
 	return nil
 }
 
@@ -238,9 +262,16 @@ func (r *resolver) trainerArguments(state *hf.TrainerState) (worldSize int, err 
 	path := filepath.Join(r.job.Checkpoint, hf.TrainingArgsFile)
 	args := &r.job.Arguments
 	if !found {
-		r.warn("%s is missing: the Trainer's defaults are used where no flag says otherwise", path)
+		r.warn("%s is missing: batch size and number of updates are those of %s, all else the Trainer's default where no flag says otherwise", path, hf.StateFile)
+		if n := state.TrainBatchSize(); n > 0 {
+			args.PerDeviceTrainBatchSize = n
+		}
+		args.MaxSteps = state.MaxSteps()
 	} else if err := args.SetKnown(values); err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, note := range roundingNotes(values) {
+		r.warn("%s: %s", path, note)
 	}
 	for name, steps := range map[string]float64{"logging_steps": state.LoggingSteps(), "save_steps": state.SaveSteps()} {
 		if steps > 0 {
@@ -255,28 +286,32 @@ func (r *resolver) trainerArguments(state *hf.TrainerState) (worldSize int, err 
 // flags applies what the person asked for, which wins over the checkpoint.
 func (r *resolver) flags() error {
 	args := &r.job.Arguments
-	var configured map[string]any
+	var named []string
 	if path := r.request.Config; path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
 		if err := args.SetYAML(text); err != nil {
-			return fmt.Errorf("--config %s: %w", path, err)
+			return requestError("--config %s: %w", path, err)
 		}
-		if err := yaml.Unmarshal(text, &configured); err != nil {
-			return fmt.Errorf("--config %s: %w", path, err)
-		}
-	}
-	for name := range configured {
-		r.given[name] = true
+		named = NamesInYAML(text)
 	}
 	for _, assignment := range r.request.Set {
 		if err := args.SetText(assignment); err != nil {
-			return fmt.Errorf("--set %s: %w", assignment, err)
+			return requestError("--set %s: %w", assignment, err)
 		}
 		name, _, _ := strings.Cut(assignment, "=")
-		r.given[strings.ReplaceAll(name, "-", "_")] = true
+		named = append(named, strings.ReplaceAll(name, "-", "_"))
+	}
+	for _, name := range named {
+		r.given[name] = true
+	}
+	if unused := slices.DeleteFunc(named, func(name string) bool { return !inert(name) }); len(unused) > 0 {
+		r.say("of the Trainer's arguments these have no effect here: %s", strings.Join(unused, ", "))
+	}
+	if err := args.Validate(); err != nil {
+		return &RequestError{err}
 	}
 	r.sayChanges()
 	return nil
@@ -288,8 +323,12 @@ func (r *resolver) sayChanges() {
 	if r.job.Checkpoint == "" { // a training script's dict does not hold arguments
 		return
 	}
-	for _, change := range r.before.Changes(args) {
+	changes := r.before.Changes(args)
+	for _, change := range changes {
 		r.say("changed from the checkpoint's run: %s", change)
+	}
+	if len(changes) == 0 && r.job.Previous.WorldSize == r.job.WorldSize {
+		r.job.ExpectedSteps = r.expectedSteps
 	}
 	if r.before.LearningRate != args.LearningRate && r.job.LRFrom != "args" {
 		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used; --lr-from args uses the new one")
@@ -334,9 +373,9 @@ func (r *resolver) model() error {
 	case r.opened != nil && r.opened.Has(hf.ConfigFile):
 		return fmt.Errorf("%s describes an architecture that Rejoin does not have; describe the model with --model FILE.yaml", filepath.Join(r.job.Checkpoint, hf.ConfigFile))
 	case r.opened != nil:
-		return fmt.Errorf("%s does not say what model it is of; describe it with --model FILE.yaml", r.job.Checkpoint)
+		return requestError("%s does not say what model it is of; describe it with --model FILE.yaml", r.job.Checkpoint)
 	default:
-		return errors.New("there is no model; describe it with --model FILE.yaml")
+		return requestError("there is no model; describe it with --model FILE.yaml")
 	}
 	if _, err := model.ParseSpec([]byte(r.job.Model)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -353,9 +392,9 @@ func (r *resolver) data() error {
 	}
 	if path == "" {
 		if r.job.Resuming() {
-			return fmt.Errorf("%s does not say what data it was trained on; name it with --data FILE.jsonl", r.job.Checkpoint)
+			return requestError("%s does not say what data it was trained on; name it with --data FILE.jsonl", r.job.Checkpoint)
 		}
-		return errors.New("there is no data to train on; name it with --data FILE.jsonl")
+		return requestError("there is no data to train on; name it with --data FILE.jsonl")
 	}
 	if _, err := os.Stat(path); err != nil {
 		next := "check --data"
@@ -370,16 +409,29 @@ func (r *resolver) data() error {
 }
 
 // outputDir decides where checkpoints go, and refuses before training what
-// would come out different under a name that is taken.
+// could not be written, or would come out different under a name that is taken.
 func (r *resolver) outputDir() error {
 	if r.job.OutputDir == "" {
 		r.job.OutputDir = "out"
 		if r.job.Resuming() {
-			r.job.OutputDir = filepath.Dir(r.job.Checkpoint + r.job.Dict) // one of them is ""
+			r.job.OutputDir = parent(r.job.Checkpoint + r.job.Dict) // one of them is ""
 		}
 	}
-	if info, err := os.Stat(r.job.OutputDir); err == nil && !info.IsDir() {
-		return fmt.Errorf("--output-dir %s is a file, expected a directory", r.job.OutputDir)
+	if err := checkWritable(r.job.OutputDir); err != nil {
+		return err
+	}
+	if err := r.identity(); err != nil {
+		return err
 	}
 	return r.laterCheckpoints()
+}
+
+// parent is the directory that holds dir, also when dir is given as "." or "..".
+func parent(dir string) string {
+	if base := filepath.Base(dir); base == "." || base == ".." {
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+	}
+	return filepath.Dir(dir)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
@@ -203,6 +204,10 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	r.sayTags(c.Dir(), c.Tags())
+	if n := r.job.ExpectedSteps; n > 0 && n != r.plan.MaxSteps && r.group.Rank() == 0 {
+		r.warnf("%s says the run has %d updates, but this data and these arguments make %d: is it the data that the run was trained on?",
+			filepath.Join(c.Dir(), hf.StateFile), n, r.plan.MaxSteps)
+	}
 	r.state = state
 	if err := r.restorePosition(c); err != nil {
 		return err
@@ -241,7 +246,8 @@ func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 	random, err := c.RandomState(rank, size)
 	if errors.Is(err, hf.ErrNoRandomState) {
 		seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
-		r.warnf("%v; this rank's random state is derived from seed %d, rank %d and step %d", err, r.args.Seed, rank, r.pos.Step)
+		r.warnf("%s is missing%s: rank %d's is derived from seed %d, rank %d and step %d",
+			filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), others(err), rank, r.args.Seed, rank, r.pos.Step)
 		r.generator = rng.New(seed)
 		r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 		return nil
@@ -255,6 +261,14 @@ func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
 	}
 	return nil
+}
+
+// others lists the random states that are there instead of a missing one.
+func others(err error) string {
+	if missing := (*hf.MissingRandomStateError)(nil); errors.As(err, &missing) && len(missing.Found) > 0 {
+		return " (the checkpoint has " + strings.Join(missing.Found, ", ") + ")"
+	}
+	return ""
 }
 
 // derivedSeed mixes seed, rank and step into one seed (splitmix64's finaliser),

@@ -101,8 +101,8 @@ func TestAnotherWorldSizeKeepsTheUpdates(t *testing.T) {
 		updates int // whole ones that follow in the epoch
 		says    string
 	}{
-		{trainerRuns[0], 2, 1, 3, "world size 2 → 1: 8 rows per update (1 ranks × 4 rows × 2 accumulated), before 8 rows per update (2 ranks × 4 rows × 1 accumulated)"},
-		{trainerRuns[1], 8, 1, 1, "world size 2 → 1: 32 rows per update (1 ranks × 8 rows × 4 accumulated)"},
+		{trainerRuns[0], 2, 1, 3, "world size 2 → 1: 8 rows per update (1 rank × 4 rows × 2 accumulated), before 8 rows per update (2 ranks × 4 rows × 1 accumulated)"},
+		{trainerRuns[1], 8, 1, 1, "world size 2 → 1: 32 rows per update (1 rank × 8 rows × 4 accumulated)"},
 		{trainerRuns[1], 4, 4, 5, "world size 2 → 4: 32 rows per update (4 ranks × 8 rows × 1 accumulated)"},
 		{trainerRuns[3], 3, 2, 4, "world size 1 → 2: 40 rows per update (2 ranks × 10 rows × 2 accumulated)"},
 	} {

@@ -2,12 +2,15 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"rejoin/ckpt/dictfile"
 	"rejoin/ckpt/hf"
 	"rejoin/data"
+	"rejoin/kernel"
 	"rejoin/model"
 	"rejoin/optim"
 	"rejoin/rng"
@@ -67,13 +70,18 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
+	r.sayf("%v; %d rows, %d parameters; %s, %s kernels; at step %d of %d", r.divide(), r.table.Len(), r.parameters(), kernel.BLAS(), kernel.Level(), r.pos.Step, r.plan.MaxSteps)
+	begun, first := time.Now(), r.pos.Step
 	if r.pos.Step >= r.plan.MaxSteps {
-		r.sayf("nothing left to do: the checkpoint is at step %d of %d (--max-steps trains on)", r.pos.Step, r.plan.MaxSteps)
+		r.sayf("nothing left to do: a higher --max-steps, or num_train_epochs, trains on")
 	} else if err := r.train(ctx); err != nil {
 		return err
 	}
 	if err := agree(ctx, g, r.trace.write()); err != nil {
 		return err
+	}
+	if n := r.pos.Step - first; n > 0 {
+		r.sayf("%d steps in %.1f s", n, time.Since(begun).Seconds())
 	}
 	if job.Resuming() {
 		r.sayf("resume: OK")
@@ -91,6 +99,19 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("step %d: %v", e.Step, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
+
+// divide is how this run divides an update's rows.
+func (r *run) divide() Division {
+	return Division{r.group.Size(), r.args.PerDeviceTrainBatchSize, r.args.GradientAccumulationSteps}
+}
+
+// parameters is the number of trained elements.
+func (r *run) parameters() (n int) {
+	for _, p := range r.params {
+		n += len(p.Values)
+	}
+	return n
+}
 
 // sayf prints a line on rank 0.
 func (r *run) sayf(format string, args ...any) {
@@ -166,7 +187,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {
-				r.reducer.cancel()
+				err = errors.Join(err, r.reducer.cancel())
 			} else {
 				err = r.reducer.wait(ctx)
 			}

@@ -101,7 +101,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 
 // manifestExtra are manifest.json's keys beyond the known ones.
 func (r *run) manifestExtra(pending pendingLoss) map[string]any {
-	extra := map[string]any{pendingKey: pending.encode()}
+	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
 	if r.job.ParamGroups != decayGroups {
 		extra[paramGroupsKey] = r.job.ParamGroups
 	}

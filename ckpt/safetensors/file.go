@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -46,8 +47,7 @@ func Open(path string) (*File, error) {
 	}
 	f, err := Read(m.Data, path)
 	if err != nil {
-		m.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
 	f.mapping = m
 	return f, nil

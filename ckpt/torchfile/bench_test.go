@@ -101,6 +101,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	path := filepath.Join(b.TempDir(), "out")
 	into := func(b *testing.B, write func(io.Writer) error) {
+		b.Helper()
 		b.SetBytes(int64(whole.Len()))
 		for b.Loop() {
 			f, err := os.Create(path)

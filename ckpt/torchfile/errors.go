@@ -70,8 +70,7 @@ func inFile(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var global *UnsupportedGlobalError
-	if errors.As(err, &global) {
+	if global, ok := errors.AsType[*UnsupportedGlobalError](err); ok {
 		global.Path = path
 		return global
 	}
@@ -92,8 +91,7 @@ func inFile(path string, err error) error {
 	if keyPath != "" {
 		format.Err = value.Err
 	}
-	var location *tensor.LocationError
-	if !errors.As(err, &location) {
+	if _, ok := errors.AsType[*tensor.LocationError](err); !ok {
 		format.Next = useAnother
 	}
 	return format

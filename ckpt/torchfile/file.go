@@ -2,6 +2,7 @@ package torchfile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,8 +73,7 @@ func Open(path string, o Options) (*File, error) {
 	}
 	f, err := Read(m.Data, path, o)
 	if err != nil {
-		m.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
 	f.mapping = m
 	return f, nil
@@ -118,6 +118,7 @@ func foreign(data []byte) error {
 		e.Fault = Truncated
 	case sniff.Safetensors:
 		e.Problem, e.Next = "the file is a safetensors file, not one of torch.save", "open it as safetensors"
+	default:
 	}
 	return e
 }

@@ -12,6 +12,7 @@ import (
 // fuzzRead holds any bytes to this: no panic and no runaway; what can be read
 // can be looked at, and if it can be written, comes back as the same bytes.
 func fuzzRead(f *testing.F, o Options) {
+	f.Helper()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := Read(data, "fuzz.pt", o)
 		if err != nil {

@@ -2,6 +2,7 @@ package torchfile
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"rejoin/ckpt/torchfile/pickle"
@@ -103,8 +104,8 @@ func (p *legacyReader) pickle(what string, o pickle.Options) any {
 
 // legacyFault tells where a pickle of the file is broken.
 func legacyFault(what string, at int, err error) error {
-	e, ok := err.(*pickle.StreamError)
-	if !ok {
+	e := (*pickle.StreamError)(nil)
+	if !errors.As(err, &e) {
 		return err
 	}
 	fault := corrupt(fmt.Sprintf("%s, at byte %d", what, at), "")

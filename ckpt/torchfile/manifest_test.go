@@ -81,6 +81,7 @@ func look(t *testing.T, x *tensor.Tensor) seen {
 
 // testFiles are the files with a manifest.
 func testFiles(t *testing.T) map[string]map[string]seen {
+	t.Helper()
 	files := map[string]map[string]seen{}
 	for _, dir := range []string{"torch", "zoo"} {
 		for name, tensors := range readManifest(t, dir) {

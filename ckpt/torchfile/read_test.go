@@ -59,6 +59,7 @@ func floats(numel, n string) string {
 const ten = "K\x0a"
 
 func plainArchive(t testing.TB, parts ...part) []byte {
+	t.Helper()
 	return archiveOf(t, append([]part{{"a/data.pkl", floats(ten, ten), false}, {"a/version", "3\n", false}}, parts...)...)
 }
 

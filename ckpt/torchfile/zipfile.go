@@ -107,6 +107,7 @@ func (r *rebuilder) swapBytes() {
 		switch s.DType {
 		case tensor.Complex128, tensor.Complex64, tensor.Complex32:
 			size /= 2
+		default:
 		}
 		if s.Class == untypedStorage {
 			size = r.elementSize(s.Storage)

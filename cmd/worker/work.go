@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"time"
@@ -26,9 +25,9 @@ const (
 // work joins the job, forms the process group and trains. It leaves the job
 // when done, and tells it why when not.
 func work(ctx context.Context, env environment) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := grpctransport.ListenLocal(ctx)
 	if err != nil {
-		return fmt.Errorf("no port to listen on: %w", err)
+		return err
 	}
 	session, err := join(ctx, env, listener)
 	if err != nil {

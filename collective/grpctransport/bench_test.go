@@ -1,6 +1,7 @@
 package grpctransport_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -20,7 +21,7 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 		case "unix":
 			l, err = net.Listen("unix", fmt.Sprintf("%s/r%d", tb.TempDir(), r))
 		case "local":
-			l, err = grpctransport.ListenLocal()
+			l, err = grpctransport.ListenLocal(context.Background())
 		}
 		if err != nil {
 			tb.Fatal(err)
@@ -68,6 +69,7 @@ func BenchmarkAllReduce(b *testing.B) {
 }
 
 func benchmark(b *testing.B, gs []*collective.Group, bytes int) {
+	b.Helper()
 	bufs := make([][]float32, len(gs))
 	for r := range bufs {
 		bufs[r] = make([]float32, bytes/4)

@@ -49,7 +49,7 @@ func worker() int {
 }
 
 func work(ctx context.Context, rank int) error {
-	l, err := grpctransport.ListenLocal()
+	l, err := grpctransport.ListenLocal(context.Background())
 	if err != nil {
 		return err
 	}
@@ -153,6 +153,7 @@ func TestDeadAndFrozenProcesses(t *testing.T) {
 }
 
 func strike(t *testing.T, size int, helped bool, signal syscall.Signal, within time.Duration) {
+	t.Helper()
 	cfg := rendezvous.ServerConfig{RunID: "processes", WorldSize: size, HeartbeatTimeout: time.Second}
 	if helped {
 		cfg.Job = []byte("launcher")

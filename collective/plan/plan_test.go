@@ -160,6 +160,7 @@ var lengths = []int{0, 1, 2, 7, 16, 33, 100}
 
 // each runs f for every size, length, segment and inflight worth trying.
 func each(t *testing.T, f func(t *testing.T, size, length, segment, inflight int)) {
+	t.Helper()
 	for size := 2; size <= 16; size++ {
 		t.Run(fmt.Sprintf("P=%d", size), func(t *testing.T) {
 			for _, length := range lengths {
@@ -175,6 +176,7 @@ func each(t *testing.T, f func(t *testing.T, size, length, segment, inflight int
 
 func TestRingSumsOnEveryRankAlike(t *testing.T) {
 	each(t, func(t *testing.T, size, length, segment, inflight int) {
+		t.Helper()
 		m := newMachine(t, size, inflight, length, letter, func(r int) plan.Steps {
 			return plan.Ring(r, size, length, segment, inflight)
 		})
@@ -222,6 +224,7 @@ func TestRingSendsNoMoreThanItsShare(t *testing.T) {
 
 func TestDoublingSumsOnEveryRankAlike(t *testing.T) {
 	each(t, func(t *testing.T, size, length, segment, inflight int) {
+		t.Helper()
 		m := newMachine(t, size, inflight, length, letter, func(r int) plan.Steps {
 			return plan.Doubling(r, size, length, segment, inflight)
 		})

@@ -154,7 +154,7 @@ func (r *resolver) conf(v value) {
 	if !v.set() {
 		return
 	}
-	for _, pair := range strings.Split(v.text, ",") {
+	for pair := range strings.SplitSeq(v.text, ",") {
 		key, text, ok := strings.Cut(pair, "=")
 		switch key = strings.TrimSpace(key); {
 		case !ok:

@@ -60,7 +60,7 @@ func (r *resolver) streams(v value) perRank {
 		return p
 	}
 	p.some = map[int]launch.Streams{}
-	for _, pair := range strings.Split(v.text, ",") {
+	for pair := range strings.SplitSeq(v.text, ",") {
 		rank, streams, ok := strings.Cut(strings.TrimSpace(pair), ":")
 		if !ok {
 			r.fail(v.fail("expected 0 to 3, or RANK:N,... with a rank in each part"))
@@ -79,7 +79,7 @@ func (r *resolver) ranks() map[int]bool {
 		return nil
 	}
 	shown := map[int]bool{}
-	for _, rank := range strings.Split(v.text, ",") {
+	for rank := range strings.SplitSeq(v.text, ",") {
 		shown[r.integer(value{strings.TrimSpace(rank), v.source}, 0, launch.MaxNProc-1)] = true
 	}
 	return shown

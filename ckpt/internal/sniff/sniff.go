@@ -171,6 +171,7 @@ func Problem(data []byte) (problem, next string) {
 	case Unknown:
 		return fmt.Sprintf("the file begins with % x, which no checkpoint format does", data[:min(len(data), 8)]),
 			"name a file that torch.save or safetensors wrote"
+	case TorchZip, TorchLegacy, TorchTar, Safetensors:
 	}
 	return "", ""
 }

@@ -314,6 +314,7 @@ func (p *pickler) saveDict(d *pyobj.Dict) error {
 			r.Args = tuple(d.Factory)
 		}
 		return p.reduce(r, d)
+	case pyobj.OrderedDict:
 	}
 	return p.reduce(&Reduction{
 		Func: collectionName("OrderedDict"), Args: &pyobj.Tuple{}, Pairs: pairs,

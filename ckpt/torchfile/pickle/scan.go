@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"rejoin/pyobj"
@@ -182,10 +183,8 @@ func (s *scanner) top(kinds ...kind) (*symbol, error) {
 		return nil, fmt.Errorf("needs %s on an empty stack", kindNames[kinds[0]])
 	}
 	v := &s.stack[len(s.stack)-1]
-	for _, k := range kinds {
-		if v.kind == k {
-			return v, nil
-		}
+	if slices.Contains(kinds, v.kind) {
+		return v, nil
 	}
 	return nil, fmt.Errorf("needs %s, found %s", kindNames[kinds[0]], kindNames[v.kind])
 }
