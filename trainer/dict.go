@@ -129,7 +129,8 @@ func (r *resolver) dictOptimizer(path string, c *dictfile.Contents) error {
 	return nil
 }
 
-// dictLacks refuses a resume from a dict unless flags say what the dict does not.
+// dictLacks refuses a resume from a dict unless flags say what the dict does not;
+// its error is a [*RequestError] of a [*LacksError].
 func (r *resolver) dictLacks() error {
 	if r.job.Dict == "" {
 		return nil
@@ -158,7 +159,7 @@ func (r *resolver) dictLacks() error {
 		return err
 	}
 	defer opened.Close()
-	return &LacksError{Path: r.job.Dict, Holds: contents.Holds(), Lacks: lacks}
+	return &RequestError{&LacksError{Path: r.job.Dict, Holds: contents.Holds(), Lacks: lacks}}
 }
 
 // digestDict is the SHA-256 of the dict's file, for the ranks to compare.

@@ -253,7 +253,7 @@ func TestOtherScriptsDicts(t *testing.T) {
 			t.Helper()
 			*oldGroup(t, d) = *pyobj.NewDict("lr", 0.1, "lr_decay", 0.0)
 		}, nil, "its optimizer is none of Adam, AdamW and SGD", ""},
-		{"unknown sampler", nil, func(r *trainer.Request) { r.Sampler = "random" }, `--sampler: found "random", expected seedable_random`, ""},
+		{"unknown sampler", nil, func(r *trainer.Request) { r.Sampler = "random" }, `--sampler: sampler "random" is not known, expected seedable_random`, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

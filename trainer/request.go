@@ -126,7 +126,7 @@ func (r *resolver) location() error {
 		return requestError("--map-location: %w", err)
 	}
 	if err := checkSampler(r.job.Sampler); err != nil {
-		return err
+		return requestError("--sampler: %w", err)
 	}
 	switch r.job.LRFrom {
 	case "", "args", "checkpoint":

@@ -24,7 +24,7 @@ func checkSampler(name string) error {
 	case "", seedableSampler, distributedSampler:
 		return nil
 	}
-	return fmt.Errorf("--sampler: found %q, expected %s (accelerate's, which the Trainer uses) or %s (torch's DistributedSampler)", name, seedableSampler, distributedSampler)
+	return fmt.Errorf("sampler %q is not known, expected %s (accelerate's, which the Trainer uses) or %s (torch's DistributedSampler)", name, seedableSampler, distributedSampler)
 }
 
 // newSampler lays out this rank's part of rows.

@@ -150,6 +150,7 @@ func TestUsageErrors(t *testing.T) {
 		{"frobnicate", 2, "frobnicate"},
 		{"resume no/such/checkpoint", 1, "no/such/checkpoint does not exist"},
 		{"resume testdata/regression.jsonl", 1, "not a checkpoint"},
+		{"resume testdata/raw-ddp-w2/legacy.pth", 2, "--sampler distributed"},
 		{"resume testdata/regression-w2/checkpoint-2", 2, "--model"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 2, "--data"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml --data gone.jsonl", 1, "gone.jsonl"},
