@@ -41,9 +41,10 @@ type Arguments struct {
 	SaveStrategy     string  `arg:"save_strategy"`
 	SaveSteps        float64 `arg:"save_steps"` // below 1: a fraction of all steps
 
-	DataloaderDropLast bool `arg:"dataloader_drop_last"`
-	SplitBatches       bool `arg:"accelerator_config.split_batches"`
-	EvenBatches        bool `arg:"accelerator_config.even_batches"`
+	DataloaderDropLast bool  `arg:"dataloader_drop_last"`
+	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
+	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
+	DispatchBatches    *bool `arg:"accelerator_config.dispatch_batches"` // nil: off, for tables
 }
 
 // DefaultArguments are the Trainer's defaults.
@@ -65,6 +66,11 @@ func (a *Arguments) SamplerSeed() int64 {
 	return a.Seed
 }
 
+// DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
+func (a *Arguments) DispatchesBatches() bool {
+	return a.DispatchBatches != nil && *a.DispatchBatches
+}
+
 // changing gives, for the Trainer's arguments that would change the numbers and
 // that Rejoin does not have, the values that leave them off. One that is on is
 // refused. Those of rounding change numbers by rounding only and are said; all
@@ -79,7 +85,6 @@ var changing = map[string][]any{
 	"deepspeed":                               {nil},
 	"optim_target_modules":                    {nil},
 	"load_best_model_at_end":                  {false},
-	"accelerator_config.dispatch_batches":     {nil, false},
 	"accelerator_config.use_seedable_sampler": {true},
 }
 

@@ -148,7 +148,7 @@ func (r *resolver) dictLacks() error {
 	lack(sets("per_device_train_batch_size"), "rows of a batch on each worker", "--set per_device_train_batch_size=16")
 	lack(sets("num_train_epochs") || sets("max_steps"), "epochs of the whole run", "--set num_train_epochs=4")
 	lack(r.request.Sampler != "", "which order the rows were drawn in: DistributedSampler's is distributed, accelerate's seedable_random", "--sampler distributed")
-	lack(sets("seed") || sets("data_seed"), "the sampler's seed: DistributedSampler's is 0 unless the script gave another", "--set seed=0")
+	lack(sets("data_seed"), "the sampler's seed: DistributedSampler's is 0 unless the script gave another", "--set data_seed=0")
 	lack(r.request.Model != "", "the model, with its loss", "--model FILE.yaml")
 	lack(r.request.Data != "", "the data", "--data FILE.jsonl")
 	if lacks == nil {

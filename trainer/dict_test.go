@@ -25,7 +25,7 @@ func scriptRun(file, out string) *trainer.Request {
 	return &trainer.Request{
 		Checkpoint: file, Data: testdata("digits.jsonl"), Model: testdata("digits-ddp.yaml"), OutputDir: out, WorldSize: 2,
 		Sampler: "distributed", AlsoDict: true, Trace: true,
-		Set: []string{"per_device_train_batch_size=16", "num_train_epochs=4", "seed=0", "logging_steps=1", "save_strategy=epoch"},
+		Set: []string{"per_device_train_batch_size=16", "num_train_epochs=4", "data_seed=0", "logging_steps=1", "save_strategy=epoch"},
 	}
 }
 
@@ -208,16 +208,16 @@ func TestScriptsDictLacks(t *testing.T) {
 		t.Fatalf("error is %v (%T), want a *LacksError", err, err)
 	}
 	for _, want := range []string{
-		"an optimizer's state", "the epoch (1)", "--set per_device_train_batch_size=16", "--set num_train_epochs=4", "--sampler distributed", "--set seed=0", "--model FILE.yaml", "--data FILE.jsonl",
+		"an optimizer's state", "the epoch (1)", "--set per_device_train_batch_size=16", "--set num_train_epochs=4", "--sampler distributed", "--set data_seed=0", "--model FILE.yaml", "--data FILE",
 	} {
 		if !strings.Contains(lacks.Error(), want) {
 			t.Errorf("%q is not in %v", want, lacks)
 		}
 	}
 	one := scriptRun(dict, t.TempDir())
-	one.Set = slices.DeleteFunc(one.Set, func(s string) bool { return strings.HasPrefix(s, "seed") })
+	one.Set = slices.DeleteFunc(one.Set, func(s string) bool { return strings.HasPrefix(s, "data_seed") })
 	_, _, err = trainer.Resolve(one)
-	if lacks, ok = errors.AsType[*trainer.LacksError](err); !ok || len(lacks.Lacks) != 1 || lacks.Lacks[0].Flag != "--set seed=0" {
+	if lacks, ok = errors.AsType[*trainer.LacksError](err); !ok || len(lacks.Lacks) != 1 || lacks.Lacks[0].Flag != "--set data_seed=0" {
 		t.Errorf("without a seed: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestOtherScriptsDicts(t *testing.T) {
 			t.Helper()
 			*oldGroup(t, d) = *pyobj.NewDict("lr", 0.1, "lr_decay", 0.0)
 		}, nil, "its optimizer is none of Adam, AdamW and SGD", ""},
-		{"unknown sampler", nil, func(r *trainer.Request) { r.Sampler = "random" }, `--sampler: sampler "random" is not known, expected seedable_random`, ""},
+		{"unknown sampler", nil, func(r *trainer.Request) { r.Sampler = "random" }, `--sampler: found "random", expected seedable_random`, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,7 @@ type Job struct {
 	Previous Division `json:"previous"`
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
+	Sampler    string `json:"sampler"` // SeedableRandom, Sequential or Distributed
 
 	MapLocation   string `json:"map_location"`   // as tensor.ParseMapLocation reads it
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"
@@ -45,8 +46,7 @@ type Job struct {
 	// without weight decay, "flat" in one group.
 	ParamGroups string `json:"param_groups,omitempty"`
 
-	Sampler  string `json:"sampler,omitempty"`   // "" or "seedable_random", "distributed"
-	AlsoDict bool   `json:"also_dict,omitempty"` // see Request
+	AlsoDict bool `json:"also_dict,omitempty"` // see Request
 
 	Trace     bool `json:"trace,omitempty"`
 	Overwrite bool `json:"overwrite,omitempty"`

@@ -77,6 +77,9 @@ func (r *resolver) differences(path string) []string {
 	if other.WorldSize != r.job.WorldSize {
 		why = append(why, fmt.Sprintf("world size: %d → %d", other.WorldSize, r.job.WorldSize))
 	}
+	if other.Sampler != r.job.Sampler {
+		why = append(why, fmt.Sprintf("sampler: %s → %s", other.Sampler, r.job.Sampler))
+	}
 	if other.ModelYAML != r.job.Model {
 		why = append(why, "another model.yaml")
 	}

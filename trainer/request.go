@@ -26,6 +26,7 @@ type Request struct {
 	Model      string   // path of a model.yaml; "": the checkpoint's own
 	Config     string   // path of a train.yaml; "": none
 	Set        []string // name=value, after Config
+	Sampler    string   // "": the checkpoint's own, or SeedableRandom
 	OutputDir  string   // "": the checkpoint's parent, or "out" from scratch
 	WorldSize  int
 
@@ -44,10 +45,6 @@ type Request struct {
 	// (with zero moments) and scheduler.pt (at the arguments' schedule).
 	FreshOptimizer, FreshScheduler bool
 
-	// Sampler is the order in which rows are drawn: "seedable_random", accelerate's,
-	// or "distributed", torch's DistributedSampler; "" for the checkpoint's own,
-	// or accelerate's.
-	Sampler string
 	// AlsoDict writes, beside each checkpoint at an epoch's end, a training
 	// script's dict: of the kind that was resumed from.
 	AlsoDict bool
@@ -77,10 +74,10 @@ type Notice struct {
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
-		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Sampler: r.Sampler, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
+		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job, given: map[string]bool{}}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.dictLacks, res.division, res.model, res.data, res.outputDir}
+	steps := []func() error{res.location, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.division, res.model, res.data, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, res.notices, err
@@ -124,9 +121,6 @@ func (r *resolver) location() error {
 	}
 	if _, err := r.job.mapLocation(); err != nil {
 		return requestError("--map-location: %w", err)
-	}
-	if err := checkSampler(r.job.Sampler); err != nil {
-		return requestError("--sampler: %w", err)
 	}
 	switch r.job.LRFrom {
 	case "", "args", "checkpoint":
@@ -231,12 +225,6 @@ func (r *resolver) checkpointArguments() error {
 		}
 		previous.WorldSize = r.manifest.WorldSize
 		r.job.DataDigest = r.manifest.DataDigest
-		if r.job.Sampler == "" {
-			r.job.Sampler = r.manifest.Sampler
-		}
-		if err := checkSampler(r.job.Sampler); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.ManifestFile), err)
-		}
 		r.job.ParamGroups, _ = r.manifest.Extra[paramGroupsKey].(string)
 	} else {
 		if previous.WorldSize, err = r.trainerArguments(state); err != nil {
@@ -335,6 +323,25 @@ func (r *resolver) sayChanges() {
 	}
 }
 
+// sampler decides the order in which rows are drawn.
+func (r *resolver) sampler() error {
+	was := SeedableRandom
+	if r.manifest != nil && r.manifest.Sampler != "" {
+		was = r.manifest.Sampler
+	}
+	r.job.Sampler = was
+	if r.request.Sampler != "" {
+		r.job.Sampler = r.request.Sampler
+	}
+	if r.job.Resuming() && r.job.Sampler != was {
+		r.warn("sampler %s → %s: rows may be seen twice or not at all in the epoch that is resumed", was, r.job.Sampler)
+	}
+	if err := checkSampler(r.job.Sampler, &r.job.Arguments); err != nil {
+		return &RequestError{err}
+	}
+	return nil
+}
+
 // division keeps the rows of an update when the number of ranks changes.
 func (r *resolver) division() error {
 	if r.job.Checkpoint == "" { // a training script's dict does not say its division
@@ -392,14 +399,14 @@ func (r *resolver) data() error {
 	}
 	if path == "" {
 		if r.job.Resuming() {
-			return requestError("%s does not say what data it was trained on; name it with --data FILE.jsonl", r.job.Checkpoint)
+			return requestError("%s does not say what data it was trained on; name it with --data FILE", r.job.Checkpoint)
 		}
-		return requestError("there is no data to train on; name it with --data FILE.jsonl")
+		return requestError("there is no data to train on; name it with --data FILE")
 	}
 	if _, err := os.Stat(path); err != nil {
 		next := "check --data"
 		if r.request.Data == "" {
-			next = "the checkpoint's manifest names this file: if it moved, name it with --data FILE.jsonl"
+			next = "the checkpoint's manifest names this file: if it moved, name it with --data FILE"
 		}
 		return fmt.Errorf("training data: %w; %s", err, next)
 	}

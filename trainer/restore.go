@@ -104,17 +104,24 @@ func (r *run) build() error {
 // openData opens the data and lays out this rank's part of it.
 func (r *run) openData() error {
 	var err error
-	if r.table, err = data.OpenJSONL(r.job.Data); err != nil {
+	if r.table, err = data.Open(r.job.Data); err != nil {
 		return err
 	}
 	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
 		return &DataChangedError{Path: r.job.Data, Expected: want, Found: r.table.Digest()}
 	}
-	r.sampler = r.newSampler(r.table.Len())
-	if err := r.sampler.Validate(); err != nil {
+	r.sampler, err = newSampler(r.job.Sampler, r.args, r.table.Len(), r.group.Size(), r.group.Rank())
+	if err != nil {
 		return err
 	}
 	return r.checkColumns(r.args.PerDeviceTrainBatchSize)
+}
+
+// closeData closes what openData opened. It was only read from.
+func (r *run) closeData() {
+	if r.table != nil {
+		_ = r.table.Close()
+	}
 }
 
 // DataChangedError reports data that is not what the checkpoint was trained on.

@@ -67,6 +67,7 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 		return fmt.Errorf("the job is for %d ranks, the group has %d", job.WorldSize, g.Size())
 	}
 	r := &run{job: job, args: &job.Arguments, group: g, out: out}
+	defer r.closeData()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}

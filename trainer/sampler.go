@@ -6,46 +6,65 @@ import (
 	"rejoin/data"
 )
 
-// sampler says which rows one rank sees in each epoch.
+// sampler says which rows this rank trains on, in which order: [data.Sampler] and
+// [data.DistributedSampler] are.
 type sampler interface {
 	Validate() error
+	// ValidateFrom is Validate for an epoch that goes on after consumedRows rows.
+	ValidateFrom(consumedRows int) error
 	BatchesPerEpoch() int
+	// BatchesFrom is the number of batches of EpochFrom.
+	BatchesFrom(consumedRows int) int
+	// BatchCounts is the number of batches with rows of each rank in an epoch.
+	BatchCounts() []int
 	Epoch(epoch int) [][]int
+	// EpochFrom is an epoch without the first consumedRows rows of its order.
+	EpochFrom(epoch, consumedRows int) [][]int
 }
 
-// The samplers, as --sampler and manifest.json name them.
+// The samplers that a run can name, as manifest.json does.
 const (
-	seedableSampler    = "seedable_random" // accelerate's, which the Trainer uses
-	distributedSampler = "distributed"     // torch's DistributedSampler, which scripts use
+	SeedableRandom = "seedable_random" // accelerate's, as under the Trainer
+	Sequential     = "sequential"      // the same in the file's order
+	Distributed    = "distributed"     // torch's DistributedSampler
 )
 
-func checkSampler(name string) error {
+// checkSampler refuses a name that is none of a sampler, and arguments that it
+// cannot honour.
+func checkSampler(name string, args *Arguments) error {
 	switch name {
-	case "", seedableSampler, distributedSampler:
+	case SeedableRandom, Sequential:
+		return nil
+	case Distributed:
+		if args.SplitBatches || args.DispatchesBatches() {
+			return fmt.Errorf("--sampler %s deals out rows by itself: leave accelerator_config.split_batches and dispatch_batches off", name)
+		}
 		return nil
 	}
-	return fmt.Errorf("sampler %q is not known, expected %s (accelerate's, which the Trainer uses) or %s (torch's DistributedSampler)", name, seedableSampler, distributedSampler)
+	return fmt.Errorf("--sampler: found %q, expected %s (the Trainer's), %s (in the file's order) or %s (torch's DistributedSampler)",
+		name, SeedableRandom, Sequential, Distributed)
 }
 
-// newSampler lays out this rank's part of rows.
-func (r *run) newSampler(rows int) sampler {
-	if r.job.Sampler == distributedSampler {
-		return data.DistributedSampler{
-			Rows: rows, BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-			DropLastBatch: r.args.DataloaderDropLast, Seed: r.args.SamplerSeed(),
+// newSampler makes the sampler of that name for one rank, and validates it. torch's
+// DistributedSampler has seed 0 where no data_seed is given, not the run's seed.
+func newSampler(name string, args *Arguments, rows, worldSize, rank int) (sampler, error) {
+	if err := checkSampler(name, args); err != nil {
+		return nil, err
+	}
+	var s sampler = data.Sampler{
+		Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
+		DropLast: args.DataloaderDropLast, EvenBatches: args.EvenBatches, SplitBatches: args.SplitBatches,
+		DispatchBatches: args.DispatchesBatches(), Sequential: name == Sequential, Seed: args.SamplerSeed(),
+	}
+	if name == Distributed {
+		d := data.DistributedSampler{
+			Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
+			DropLastBatch: args.DataloaderDropLast,
 		}
+		if args.DataSeed != nil {
+			d.Seed = *args.DataSeed
+		}
+		s = d
 	}
-	return data.Sampler{
-		Rows: rows, BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
-		Seed: r.args.SamplerSeed(),
-	}
-}
-
-// samplerName is the sampler's name in manifest.json.
-func (j *Job) samplerName() string {
-	if j.Sampler == "" {
-		return seedableSampler
-	}
-	return j.Sampler
+	return s, s.Validate()
 }

@@ -91,7 +91,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
 			ModelYAML:   r.job.Model,
-			Sampler:     r.job.samplerName(),
+			Sampler:     r.job.Sampler,
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
 			Extra:       r.manifestExtra(pending),

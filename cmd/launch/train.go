@@ -14,7 +14,7 @@ import (
 
 // bindTraining declares the flags that train and resume share.
 func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *string) {
-	fs.StringVar(&r.Data, "data", "", "training data: a JSON Lines `FILE` (on resume: the checkpoint's own)")
+	fs.StringVar(&r.Data, "data", "", "training data: a `FILE` of JSON Lines, CSV, Parquet, Arrow, NPY, NPZ or safetensors, or a directory of datasets' save_to_disk (on resume: the checkpoint's own)")
 	fs.StringVar(&r.Model, "model", "", "model description: a YAML `FILE` (on resume: the checkpoint's own)")
 	fs.StringVar(&r.Config, "config", "", "training arguments under the Trainer's names: a YAML `FILE` (see docs/arguments.md)")
 	fs.StringArrayVar(&r.Set, "set", nil, "`NAME=VALUE` of one training argument, as in --set learning_rate=1e-3 (repeatable; wins over --config)")
@@ -83,7 +83,7 @@ optimizer_state_dict, …}, says little of its run: what it lacks is asked for b
   launch --nproc 2 resume out
   launch --nproc 2 resume checkpoint-500 --data train.jsonl --model model.yaml --output-dir out
   launch --nproc 2 resume epoch_1.pth --data train.jsonl --model model.yaml --sampler distributed \
-    --set seed=0 --set per_device_train_batch_size=16 --set num_train_epochs=4
+    --set data_seed=0 --set per_device_train_batch_size=16 --set num_train_epochs=4
   # the bug, on demand:
   launch --nproc 2 resume checkpoint-500 --data train.jsonl --model model.yaml --output-dir out \
     --map-location device --location-rules torch`,
