@@ -26,7 +26,7 @@ test: ## every test
 	fi
 
 check: $(LINT) cross ## formatting, vet, static analysis, import directions, module files
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 

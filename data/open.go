@@ -94,6 +94,7 @@ func openFile(f *os.File, size int64, path string) (*Table, error) {
 			problem = "none of the formats that Rejoin reads: JSON Lines, CSV, Parquet, Arrow, NPY, NPZ, safetensors, or a directory of datasets' save_to_disk"
 		}
 		return nil, &TableError{Path: path, Problem: problem}
+	default:
 	}
 	t := newTable(path)
 	if err := t.openBinary(kind, f, size); err != nil {

@@ -170,7 +170,7 @@ func TestNewTorchSchedulersRefuse(t *testing.T) {
 		"StepLR: gamma is -1":       second(NewStepLR(a, 1, -1)),
 		"milestone -1 is negative":  second(NewMultiStepLR(a, []int{-1}, 0.1)),
 		"MultiStepLR: gamma is NaN": second(NewMultiStepLR(a, []int{1}, math.NaN())),
-		"a T_max of 0":              second(NewCosineAnnealingLR(a, 0, 0)),
+		"T_max is 0":                second(NewCosineAnnealingLR(a, 0, 0)),
 		"eta_min is -1":             second(NewCosineAnnealingLR(a, 1, -1)),
 		"lr_end 2, must be below":   second(NewScheduler(a, polynomial)),
 		`mode is "least"`:           plateau(func(o *PlateauOptions) { o.Mode = "least" }),

@@ -62,8 +62,8 @@ func (l *Layout) Dict(s State) *pyobj.Dict {
 	d := pyobj.NewDict()
 	for _, e := range l.entries {
 		value := e.Value
-		switch e.Key { // "" stands for the parts that the layout lacks
-		case "":
+		switch key, _ := e.Key.(string); key {
+		case "": // a layout lacks some of the keys below
 		case epochKey:
 			value = int64(s.Epoch)
 		case l.weightsKey:
