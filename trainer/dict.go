@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,7 +129,8 @@ func (r *resolver) dictOptimizer(path string, c *dictfile.Contents) error {
 	return nil
 }
 
-// dictLacks refuses a resume from a dict unless flags say what the dict does not.
+// dictLacks refuses a resume from a dict unless flags say what the dict does not;
+// its error is a [*RequestError] of a [*LacksError].
 func (r *resolver) dictLacks() error {
 	if r.job.Dict == "" {
 		return nil
@@ -159,7 +159,7 @@ func (r *resolver) dictLacks() error {
 		return err
 	}
 	defer opened.Close()
-	return &LacksError{Path: r.job.Dict, Holds: contents.Holds(), Lacks: lacks}
+	return &RequestError{&LacksError{Path: r.job.Dict, Holds: contents.Holds(), Lacks: lacks}}
 }
 
 // digestDict is the SHA-256 of the dict's file, for the ranks to compare.
@@ -217,7 +217,7 @@ func (r *run) restoreDict() error {
 // counted from 0, or the number of epochs done; the optimizer's step count
 // tells which, if it counts.
 func (r *run) epochsDone(c *dictfile.Contents) int {
-	_, steps := r.largestStep()
+	steps := r.largestStep()
 	perEpoch := r.plan.UpdatesPerEpoch
 	done := c.Epoch + 1
 	switch steps {
@@ -236,14 +236,14 @@ func (r *run) epochsDone(c *dictfile.Contents) int {
 	return done
 }
 
-// largestStep is the largest step count of a parameter, and its name.
-func (r *run) largestStep() (name string, steps int) {
+// largestStep is the largest step count of a parameter; 0 if the optimizer does
+// not count.
+func (r *run) largestStep() (steps int) {
 	for _, p := range r.params {
-		if n, _ := r.optimizer.State(p.Name); n > steps {
-			name, steps = p.Name, n
-		}
+		n, _ := r.optimizer.State(p.Name)
+		steps = max(steps, n)
 	}
-	return name, steps
+	return steps
 }
 
 // dictName is the name of the dict beside checkpoint-N.
@@ -260,12 +260,8 @@ func (r *run) saveDict(loss float32) (path string, err error) {
 	if layout == nil {
 		layout, epoch = dictfile.DefaultLayout(), r.pos.Epoch-1
 	}
-	mean := float64(loss)
-	if math.IsNaN(mean) {
-		r.warnf("the loss in %s is NaN", dictName(r.pos.Step))
-	}
 	path = filepath.Join(r.job.OutputDir, dictName(r.pos.Step))
 	return path, dictfile.Write(path, layout.Dict(dictfile.State{
-		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: mean,
+		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: float64(loss),
 	}))
 }

@@ -231,7 +231,7 @@ func TestOtherScriptsDicts(t *testing.T) {
 		refused string
 		says    string
 	}{
-		{"weights only", func(t *testing.T, d *pyobj.Dict) { *d = *get(t, d, "model_state_dict").(*pyobj.Dict) }, nil, "it holds weights only (4 tensors); `launch train --init FILE` begins a new run", ""},
+		{"weights only", func(t *testing.T, d *pyobj.Dict) { t.Helper(); *d = *get(t, d, "model_state_dict").(*pyobj.Dict) }, nil, "it holds weights only (4 tensors); `launch train --init FILE` begins a new run", ""},
 		{"no epoch", without("epoch"), nil, "It does not say, and a resume needs", ""},
 		{"epoch is text", func(_ *testing.T, d *pyobj.Dict) { d.Set("epoch", "two") }, nil, `key "epoch": expected a number of an epoch, found str`, ""},
 		{"no optimizer", without("optimizer_state_dict"), nil, "an optimizer's state is missing: this checkpoint cannot be resumed exactly. Name a complete checkpoint, or go on without the file with --fresh-optimizer", ""},
@@ -245,10 +245,12 @@ func TestOtherScriptsDicts(t *testing.T) {
 			d.Set("scheduler", pyobj.NewDict("step_size", int64(1), "last_epoch", int64(2)))
 		}, nil, "the only kind of schedule that is gone on with", ""},
 		{"old Adam with decay", func(t *testing.T, d *pyobj.Dict) {
+			t.Helper()
 			oldGroup(t, d).Set("weight_decay", 0.1)
 		}, nil, "--set optim=adam, or optim=adamw_torch", ""},
-		{"old Adam without", func(t *testing.T, d *pyobj.Dict) { oldGroup(t, d) }, nil, "", "resume: OK"},
+		{"old Adam without", func(t *testing.T, d *pyobj.Dict) { t.Helper(); oldGroup(t, d) }, nil, "", "resume: OK"},
 		{"Adagrad", func(t *testing.T, d *pyobj.Dict) {
+			t.Helper()
 			*oldGroup(t, d) = *pyobj.NewDict("lr", 0.1, "lr_decay", 0.0)
 		}, nil, "its optimizer is none of Adam, AdamW and SGD", ""},
 		{"unknown sampler", nil, func(r *trainer.Request) { r.Sampler = "random" }, `--sampler: found "random", expected seedable_random`, ""},
@@ -293,6 +295,7 @@ func without(key string) func(*testing.T, *pyobj.Dict) {
 
 // oldGroup makes the optimizer's group what torch before 2.7 wrote.
 func oldGroup(t *testing.T, d *pyobj.Dict) *pyobj.Dict {
+	t.Helper()
 	g := get(t, get(t, d, "optimizer_state_dict").(*pyobj.Dict), "param_groups").(*pyobj.List).Items[0].(*pyobj.Dict)
 	without("decoupled_weight_decay")(t, g)
 	return g

@@ -88,10 +88,8 @@ func (a *Arguments) applyOptimArgs(o *optim.Options) error {
 			err = errors.New("unknown")
 		}
 		if err != nil {
-			return &ArgumentError{
-				Name: "optim_args", Found: assignment,
-				Expected: fmt.Sprintf("name=value of optim %s: momentum, dampening or nesterov of sgd, amsgrad of adam", a.Optim),
-			}
+			expected := fmt.Sprintf("name=value of optim %s: momentum, dampening or nesterov of sgd, amsgrad of adam", a.Optim)
+			return &ArgumentError{Name: "optim_args", Found: assignment, Expected: expected}
 		}
 	}
 	return nil
