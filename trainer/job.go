@@ -38,8 +38,9 @@ type Job struct {
 	// without weight decay, "flat" in one group.
 	ParamGroups string `json:"param_groups,omitempty"`
 
-	Trace     bool `json:"trace,omitempty"`
-	Overwrite bool `json:"overwrite,omitempty"`
+	Trace     bool   `json:"trace,omitempty"`
+	Overwrite bool   `json:"overwrite,omitempty"`
+	SaveMode  string `json:"save_mode"` // SaveAsync or SaveSync: when, never what
 }
 
 // Resuming tells a resume from a run from scratch.

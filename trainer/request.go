@@ -41,7 +41,11 @@ type Request struct {
 	FreshOptimizer, FreshScheduler bool
 
 	Trace, Overwrite bool
+	SaveMode         string // SaveAsync or SaveSync; "": SaveAsync
 }
+
+// defaultOutputDir is where a run from scratch writes when nothing is said.
+const defaultOutputDir = "out"
 
 // Notice is something a person should know before training starts.
 type Notice struct {
@@ -50,21 +54,22 @@ type Notice struct {
 }
 
 // Resolve turns a request into the job that every rank gets, and says what it
-// decided. It reads the checkpoint's descriptions but no tensors.
+// decided, also when it fails. It reads the checkpoint's descriptions but no
+// tensors, and clears away what interrupted saves left in the run's directories.
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
+	steps := []func() error{res.location, res.saving, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return nil, nil, err
+			return nil, res.notices, err
 		}
 	}
 	if err := job.Arguments.Validate(); err != nil {
-		return nil, nil, err
+		return nil, res.notices, err
 	}
 	return job, res.notices, nil
 }
@@ -333,7 +338,7 @@ func (r *resolver) data() error {
 // would come out different under a name that is taken.
 func (r *resolver) outputDir() error {
 	if r.job.OutputDir == "" {
-		r.job.OutputDir = "out"
+		r.job.OutputDir = defaultOutputDir
 		if r.job.Resuming() {
 			r.job.OutputDir = filepath.Dir(r.job.Checkpoint)
 		}

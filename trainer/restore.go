@@ -200,6 +200,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	}
 	r.sayTags(c.Dir(), c.Tags())
 	r.state = state
+	r.restoreBest()
 	if err := r.restorePosition(c); err != nil {
 		return err
 	}

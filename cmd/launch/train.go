@@ -23,6 +23,7 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	fs.StringArrayVar(&r.Skip, "skip", nil, "leave weights of this name out, * for any characters; a parameter of that name starts anew (repeatable) `KEY`")
 	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
+	fs.StringVar(&r.SaveMode, "save-mode", trainer.SaveAsync, "async: checkpoints are written while training goes on; sync: training waits `MODE`")
 	maxSteps = fs.String("max-steps", "", "updates of the whole run `N`")
 	saveSteps = fs.String("save-steps", "", "updates between checkpoints `N`")
 	return maxSteps, saveSteps
