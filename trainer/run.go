@@ -71,8 +71,7 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 	if g.Size() != job.WorldSize {
 		return fmt.Errorf("the job is for %d ranks, the group has %d", job.WorldSize, g.Size())
 	}
-	r := &run{job: job, args: &job.Arguments, group: g, out: out, requests: requests, saidLeft: map[string]bool{}}
-	r.saver = saver{dir: job.OutputDir, overwrite: job.Overwrite, limit: job.Arguments.saveTotalLimit()}
+	r := newRun(g, job, out, requests)
 	defer r.finishSave()
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -94,6 +93,13 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 		r.sayf("training from scratch: OK")
 	}
 	return nil
+}
+
+func newRun(g Group, job *Job, out Output, requests *Requests) *run {
+	return &run{
+		job: job, args: &job.Arguments, group: g, out: out, requests: requests, saidLeft: map[string]bool{},
+		saver: saver{dir: job.OutputDir, overwrite: job.Overwrite, limit: job.Arguments.saveTotalLimit()},
+	}
 }
 
 // StepError says in which update a run failed.
