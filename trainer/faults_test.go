@@ -25,7 +25,7 @@ import (
 )
 
 // faults is how many seeded runs TestFaultAtAnyPointOfASave makes.
-var faults = flag.Int("faults", 10, "seeded runs in which a save is made to fail")
+var faults = flag.Int("faults", 6, "seeded runs in which a save is made to fail")
 
 // bin is where the programs are that can be made to fail; "" until built.
 var bin string
@@ -294,6 +294,29 @@ func (s *faultScene) resume(t *testing.T, out string) {
 	}
 }
 
+// One rank comes late to each save, whichever: the other waits for it, and one
+// alone publishes. huggingface/transformers#28015.
+func TestFaultDelayedRank(t *testing.T) {
+	buildPrograms(t)
+	straight := t.TempDir()
+	if e := launchWith(t, "", train("--output-dir", straight)...); e.code != 0 {
+		t.Fatal(e.text)
+	}
+	for rank := range 2 {
+		out := t.TempDir()
+		fault := fmt.Sprintf("gather@%d#2:delay=500ms", rank)
+		if e := launchWith(t, fault, train("--output-dir", out)...); e.code != 0 || strings.Count(e.text, ": saved") != 3 {
+			t.Errorf("%s: exit code %d:\n%s", fault, e.code, e.text)
+		}
+		if got, want := digests(t, out), digests(t, straight); !maps.Equal(got, want) {
+			t.Errorf("%s: other checkpoints: %v, want %v", fault, got, want)
+		}
+		if names := dirNames(t, out); len(names) != 3 {
+			t.Errorf("%s: the run left %v", fault, names)
+		}
+	}
+}
+
 // A second signal does not wait for the save that the first one asked for, here
 // held up for longer than the test waits.
 func TestFaultSecondSignalEndsAtOnce(t *testing.T) {
@@ -303,6 +326,7 @@ func TestFaultSecondSignalEndsAtOnce(t *testing.T) {
 	out := t.TempDir()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "launch"), train("--output-dir", out, "--set", "save_strategy=no", "--max-steps", "100000000")...)
 	cmd.Env = append(os.Environ(), "REJOIN_FAULT=gather@1:delay=1h")
+	begun := time.Now()
 	var stdout, stderr watchedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -326,6 +350,7 @@ func TestFaultSecondSignalEndsAtOnce(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); ctx.Err() != nil || code != 128+15 {
 		t.Errorf("exit code %d, %v:\n%s%s", code, ctx.Err(), stdout.String(), stderr.String())
 	}
+	t.Logf("ended %v after the start", time.Since(begun).Round(time.Millisecond))
 	if found := must[[]hf.Found](t)(hf.List(out)); len(found) != 0 {
 		t.Errorf("it left %v", found)
 	}
