@@ -7,7 +7,7 @@ PYTHON ?= /usr/bin/python3
 LINT   := bin/tools/golangci-lint
 SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum 2>/dev/null)
 
-.PHONY: build demo test test-plain check interop proto bench fuzz cross clean
+.PHONY: build demo test test-plain check interop faults proto bench fuzz cross clean
 
 build: bin/launch bin/worker ## the two programs, without cgo
 
@@ -46,6 +46,11 @@ interop: SHELL := /bin/bash -o pipefail
 interop: build ## real torch loads what we write, and we load what it writes
 	REJOIN_INTEROP=1 REJOIN_PYTHON=$(PYTHON) $(GO) test -run Interop -count=1 -v ./... | \
 	  grep -v -e '^=== ' -e 'no test files' -e 'no tests to run' -e '^PASS$$'
+
+faults: SHELL := /bin/bash -o pipefail
+faults: ## 200 seeded runs in which a save is killed, fails, meets a full disk or is late
+	$(GO) test ./trainer -run Fault -count=1 -v -faults 200 -timeout 30m | grep -v '^=== '
+	$(GO) test -tags rejoin_fault ./internal/fault
 
 bench: ## the benchmarks
 	$(GO) test -run '^$$' -bench . ./...

@@ -67,7 +67,7 @@ var crashes = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS,
 
 func failureOf(m *machine, e Exit) (failure, bool) {
 	switch {
-	case e.endedItself() && e.Code != 0:
+	case e.endedItself() && e.Code != 0 && !m.stopped(e):
 		at := e.After
 		if e.Declared != "" {
 			at = min(at, m.slots[e.Rank].declaredAt)
@@ -81,7 +81,10 @@ func failureOf(m *machine, e Exit) (failure, bool) {
 }
 
 // exitCode is the job's: see the package comment.
-func (v verdict) exitCode(interrupted syscall.Signal) int {
+func (v verdict) exitCode(p policy, interrupted syscall.Signal) int {
+	if code, ok := v.orderly(p); ok {
+		return code
+	}
 	switch {
 	case v.frozen:
 		return ExitFrozen
@@ -91,4 +94,21 @@ func (v verdict) exitCode(interrupted syscall.Signal) int {
 		return exitSignalBase + int(interrupted)
 	}
 	return 0
+}
+
+// orderly is the exit code of a job in which every worker finished or stopped
+// as it was asked to; false if one did not, or workers have no such code.
+func (v verdict) orderly(p policy) (code int, ok bool) {
+	if p.stoppedCode == 0 {
+		return 0, false
+	}
+	for _, e := range v.exits {
+		if !p.inGoodOrder(e) {
+			return 0, false
+		}
+		if p.stopped(e) {
+			code = p.stoppedCode
+		}
+	}
+	return code, true
 }

@@ -68,6 +68,11 @@ type Config struct {
 	// PeerFailedCodes are exit codes by which a worker says "another rank
 	// failed, not I". Such an exit is named as the first failure only when nothing else failed.
 	PeerFailedCodes []int
+	// StoppedCode is the exit code by which a worker says "I was asked to stop, and
+	// have saved my state". It is no failure; when all workers that did not finish
+	// end with it, it is the job's. Workers that finish although a signal asked
+	// them to stop then count as finished. 0: there is no such code.
+	StoppedCode int
 
 	// Signals are the signals sent to the launcher (see Notify). SIGUSR1 and
 	// SIGUSR2 are passed on; any other ends the job: it is passed on to every
@@ -131,7 +136,7 @@ func (c Config) policy() policy {
 	return policy{
 		grace: c.Grace, killAfter: c.KillAfter, interruptAfter: c.InterruptAfter,
 		abandonAfter: 2 * time.Second, repeatAfter: 200 * time.Millisecond,
-		peerFailed: c.PeerFailedCodes,
+		peerFailed: c.PeerFailedCodes, stoppedCode: c.StoppedCode,
 	}
 }
 

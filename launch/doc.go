@@ -32,7 +32,8 @@
 // [Report.ExitCode] is 0 when every worker exited with 0; the code of the rank
 // that failed first; 128+n when signal n killed it; 124 ([ExitFrozen]) when it
 // was declared failed while its process lived; and 128+n when signal n asked
-// the launcher to stop before anything had failed. [ExitCode] gives the code
+// the launcher to stop before anything had failed. Where workers can save and
+// stop ([Config.StoppedCode]), their code for it is the job's. [ExitCode] gives the code
 // of an error that kept the job from starting: 127 when the program is not
 // found, 126 when it cannot be executed, 2 for a wrong configuration, 1 otherwise.
 package launch

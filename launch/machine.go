@@ -13,6 +13,14 @@ type policy struct {
 	abandonAfter   time.Duration // from SIGKILL until a process counts as impossible to end
 	repeatAfter    time.Duration // a second shutdown signal within it is the first one's echo
 	peerFailed     []int
+	stoppedCode    int
+}
+
+// inGoodOrder reports that a worker finished, or stopped as it was asked to.
+func (p policy) inGoodOrder(e Exit) bool { return e.OK() || p.stopped(e) }
+
+func (p policy) stopped(e Exit) bool {
+	return p.stoppedCode != 0 && e.Signal == 0 && e.Code == p.stoppedCode && e.Declared == ""
 }
 
 // stage is what the job as a whole is doing.
@@ -88,7 +96,7 @@ func (m *machine) started(rank, pid int) { m.slots[rank].pid = pid }
 func (m *machine) exited(e Exit) []action {
 	s := &m.slots[e.Rank]
 	e.PID, e.Sent, e.Declared = s.pid, s.sent, s.declared
-	failed := !e.OK()
+	failed := !m.inGoodOrder(e)
 	e.Collateral = failed && (m.stage != stageRunning || e.Sent != 0)
 	m.exits = append(m.exits, e)
 	acts := m.linger(e.Rank, e.After)

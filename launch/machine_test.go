@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.scenario from what t
 // A scenario is a text: a command a line, each followed by what the machine
 // did, indented. Commands:
 //
-//	ranks N [grace=1s] [kill=5s] [interrupt=700ms] [accusing=70]
+//	ranks N [grace=1s] [kill=5s] [interrupt=700ms] [accusing=70] [stopped=75]
 //	TIME exit RANK CODE | TIME die RANK SIGNAL   a worker ended
 //	TIME empty RANK | TIME empty escaped         none of its children is left
 //	TIME escaped                                 processes outside the groups were found
@@ -98,6 +98,8 @@ func parseRanks(t *testing.T, words []string) *machine {
 			p.killAfter = duration(t, value)
 		case "interrupt":
 			p.interruptAfter = duration(t, value)
+		case "stopped":
+			p.stoppedCode = atoi(t, value)
 		case "accusing":
 			p.peerFailed = append(p.peerFailed, atoi(t, value))
 		default:
@@ -159,7 +161,7 @@ func writeVerdict(out *bytes.Buffer, m *machine) {
 		}
 		fmt.Fprintf(out, "\trank %d: %s, at %s (%s)\n", e.Rank, e.fate(), e.After, strings.Join(marks, ", "))
 	}
-	fmt.Fprintf(out, "\tdone %v, exit code %d\n", m.done(), v.exitCode(m.interrupted))
+	fmt.Fprintf(out, "\tdone %v, exit code %d\n", m.done(), v.exitCode(m.policy, m.interrupted))
 }
 
 func checkInvariants(t *testing.T, m *machine, line string) {
@@ -218,8 +220,8 @@ func FuzzMachineEnds(f *testing.F) {
 		if !m.done() {
 			t.Fatalf("not done at %s: %+v", now, m)
 		}
-		if v := judge(m); v.exitCode(m.interrupted) < 0 || len(v.exits) != m.nproc() {
-			t.Errorf("exit code %d, %d exits of %d ranks", v.exitCode(m.interrupted), len(v.exits), m.nproc())
+		if v := judge(m); v.exitCode(m.policy, m.interrupted) < 0 || len(v.exits) != m.nproc() {
+			t.Errorf("exit code %d, %d exits of %d ranks", v.exitCode(m.policy, m.interrupted), len(v.exits), m.nproc())
 		}
 	})
 }

@@ -20,6 +20,7 @@ type Report struct {
 	Exits       []Exit         // one per rank, by time of end
 	First       *Failure       // the rank that failed first; nil: none did
 	Interrupted syscall.Signal // the signal that ended a job in which nothing had failed; 0: none
+	Orderly     bool           // every worker finished or exited with StoppedCode
 	Left        []int          // process ids that SIGKILL did not end
 	LogDir      string         // where logs were kept; "": nowhere
 	OutputErr   error          // why output was lost; nil: none was
@@ -45,8 +46,10 @@ func (j *job) report(outputErr error) *Report {
 	r := &Report{
 		RunID: j.cfg.RunID, NProc: j.cfg.NProc, Elapsed: j.now(),
 		Exits: v.exits, Interrupted: j.m.interrupted, OutputErr: outputErr,
-		code: v.exitCode(j.m.interrupted), peerCodes: j.cfg.PeerFailedCodes,
+		peerCodes: j.cfg.PeerFailedCodes,
 	}
+	r.code = v.exitCode(j.m.policy, j.m.interrupted)
+	_, r.Orderly = v.orderly(j.m.policy)
 	if !j.dir.temp {
 		r.LogDir = j.dir.root
 	}
@@ -89,6 +92,9 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	case r.First != nil:
 		r.writeFirst(&b)
 		r.writeOthers(&b)
+	case r.Orderly && r.code != 0:
+		fmt.Fprintf(&b, "launch: stopped as asked after %s; the run can be resumed\n", seconds(r.Elapsed))
+	case r.Orderly:
 	case r.Interrupted != 0:
 		fmt.Fprintf(&b, "launch: ended by %s after %s\n", signalName(r.Interrupted), seconds(r.Elapsed))
 		r.writeOthers(&b)

@@ -62,7 +62,7 @@ func (m *Model) allocate() {
 		offsets[i] = size
 		size += (numel(p.Shape) + boundary - 1) / boundary * boundary
 	}
-	m.values, m.grads = tensor.AlignedFloat32(size), tensor.AlignedFloat32(size)
+	m.values, m.grads = tensor.AlignedFloat32(size), tensor.AlignedFloat32(size + GradSlack)[:size]
 	for i, p := range m.params {
 		from, to := offsets[i], offsets[i]+numel(p.Shape)
 		p.Offset = from
@@ -141,7 +141,11 @@ func (m *Model) Params() []*Param { return m.params }
 // FlatValues holds all parameters, each at a multiple of 64 bytes, with zeros between.
 func (m *Model) FlatValues() []float32 { return m.values }
 
-// FlatGrads holds all gradients, laid out as [Model.FlatValues].
+// GradSlack is how many elements lie unused behind the gradients in their buffer.
+const GradSlack = tensor.Alignment / 4
+
+// FlatGrads holds all gradients, laid out as [Model.FlatValues]. Its capacity has
+// room for [GradSlack] more elements, for whoever sums it over ranks to send along.
 func (m *Model) FlatGrads() []float32 { return m.grads }
 
 // ZeroGrad sets all gradients to zero.

@@ -32,12 +32,20 @@ func FromFloat32(values []float32, shape ...int) *Tensor {
 	if t.NumElements() != len(values) {
 		panic(fmt.Sprintf("tensor: %d values do not fill shape %v", len(values), shape))
 	}
+	t.Storage = &Storage{Data: float32Bytes(values), Device: "cpu"}
+	return t
+}
+
+// float32Bytes copies values as little-endian bytes.
+func float32Bytes(values []float32) []byte {
+	if hostIsLittle { // append does not clear the memory first
+		return append([]byte{}, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))...)
+	}
 	data := make([]byte, 0, 4*len(values))
 	for _, v := range values {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 	}
-	t.Storage = &Storage{Data: data, Device: "cpu"}
-	return t
+	return data
 }
 
 // ReadFloat32 fills dst with the elements in C order, converted exactly or, for

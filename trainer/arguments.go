@@ -39,7 +39,8 @@ type Arguments struct {
 	LoggingSteps     float64 `arg:"logging_steps"` // below 1: a fraction of all steps
 	LoggingFirstStep bool    `arg:"logging_first_step"`
 	SaveStrategy     string  `arg:"save_strategy"`
-	SaveSteps        float64 `arg:"save_steps"` // below 1: a fraction of all steps
+	SaveSteps        float64 `arg:"save_steps"`       // below 1: a fraction of all steps
+	SaveTotalLimit   *int64  `arg:"save_total_limit"` // nil or below 1: checkpoints are not removed
 
 	DataloaderDropLast bool  `arg:"dataloader_drop_last"`
 	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
@@ -69,6 +70,14 @@ func (a *Arguments) SamplerSeed() int64 {
 // DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
 func (a *Arguments) DispatchesBatches() bool {
 	return a.DispatchBatches != nil && *a.DispatchBatches
+}
+
+// saveTotalLimit is how many checkpoints to keep; 0 is all.
+func (a *Arguments) saveTotalLimit() int {
+	if a.SaveTotalLimit == nil {
+		return 0
+	}
+	return int(max(0, *a.SaveTotalLimit))
 }
 
 // changing gives, for the Trainer's arguments that would change the numbers and

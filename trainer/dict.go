@@ -249,19 +249,26 @@ func (r *run) largestStep() (steps int) {
 // dictName is the name of the dict beside checkpoint-N.
 func dictName(step int) string { return hf.DirName(step) + ".pth" }
 
-// saveDict writes the run's state as a training script's dict beside the
+// scriptDict is a training script's dict that is to be written.
+type scriptDict struct {
+	path  string
+	value *pyobj.Dict
+}
+
+func (d *scriptDict) write() error { return dictfile.Write(d.path, d.value) }
+
+// scriptDict is the run's state as a training script's dict, to stand beside the
 // checkpoint directory. Such a dict can only say which epoch it was saved after,
-// so that there is none in the middle of an epoch. path is "" where none is written.
-func (r *run) saveDict(loss float32) (path string, err error) {
+// so that there is none in the middle of an epoch; nil where none is written.
+func (r *run) scriptDict(loss float32) *scriptDict {
 	if !r.job.AlsoDict || r.pos.Batch != 0 {
-		return "", nil
+		return nil
 	}
 	layout, epoch := r.layout, r.pos.Epoch+r.epochOffset
 	if layout == nil {
 		layout, epoch = dictfile.DefaultLayout(), r.pos.Epoch-1
 	}
-	path = filepath.Join(r.job.OutputDir, dictName(r.pos.Step))
-	return path, dictfile.Write(path, layout.Dict(dictfile.State{
+	return &scriptDict{filepath.Join(r.job.OutputDir, dictName(r.pos.Step)), layout.Dict(dictfile.State{
 		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: float64(loss),
-	}))
+	})}
 }

@@ -32,7 +32,7 @@ func (r *resolver) identity() error {
 	job := *r.job
 	// Paths are no part of it, nor is what changes no number.
 	job.Checkpoint, job.Dict, job.Init, job.Data, job.OutputDir = "", "", "", "", ""
-	job.MapLocation, job.LocationRules, job.Trace, job.Overwrite = "", "", false, false
+	job.MapLocation, job.LocationRules, job.Trace, job.Overwrite, job.SaveMode = "", "", false, false, ""
 	text, err := json.Marshal(&job)
 	if err != nil {
 		return err

@@ -52,8 +52,9 @@ type Job struct {
 
 	AlsoDict bool `json:"also_dict,omitempty"` // see Request
 
-	Trace     bool `json:"trace,omitempty"`
-	Overwrite bool `json:"overwrite,omitempty"`
+	Trace     bool   `json:"trace,omitempty"`
+	Overwrite bool   `json:"overwrite,omitempty"`
+	SaveMode  string `json:"save_mode"` // SaveAsync or SaveSync: when, never what
 }
 
 // Resuming tells a resume from a run from scratch.

@@ -43,10 +43,12 @@ func buckets(offsets []int, total int) (out []bucket, ofParam []int) {
 
 // reducer averages gradients over ranks while backward still computes others.
 // One goroutine, which lives from begin to wait, reduces the buckets strictly
-// in order.
+// in order. The ranks' wishes travel behind the last parameter's gradient, in
+// the first bucket, so that agreeing on them costs no operation of its own.
 type reducer struct {
 	group   Group
-	grads   []float32
+	grads   []float32 // and the wishes
+	wishes  []float32 // the last elements of grads
 	buckets []bucket
 	ofParam []int
 
@@ -56,13 +58,18 @@ type reducer struct {
 	done    chan error
 }
 
+// newReducer reduces grads, whose capacity must have room for the wishes.
 func newReducer(g Group, grads []float32, offsets []int) *reducer {
 	bs, ofParam := buckets(offsets, len(grads))
-	return &reducer{group: g, grads: grads, buckets: bs, ofParam: ofParam, missing: make([]int, len(bs))}
+	bs[0].to += numWishes
+	all := grads[:len(grads)+numWishes]
+	return &reducer{group: g, grads: all, wishes: all[len(grads):], buckets: bs, ofParam: ofParam, missing: make([]int, len(bs))}
 }
 
-// begin makes ready for one backward; wait or cancel must follow it.
-func (r *reducer) begin(ctx context.Context) {
+// begin makes ready for one backward, with what this rank wishes to follow the
+// step; wait or cancel must follow it.
+func (r *reducer) begin(ctx context.Context, mine wishes) {
+	mine.put(r.wishes)
 	for i, b := range r.buckets {
 		r.missing[i] = b.params
 	}
@@ -97,6 +104,9 @@ func (r *reducer) gradientReady(param int) {
 		r.next++
 	}
 }
+
+// agreed is what any rank wished for, the same on every rank; valid after wait.
+func (r *reducer) agreed() wishes { return wishesIn(r.wishes) }
 
 // wait returns when every gradient is averaged, or an operation failed.
 func (r *reducer) wait(ctx context.Context) error {

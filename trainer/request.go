@@ -54,6 +54,7 @@ type Request struct {
 	OnWorldChange string
 
 	Trace, Overwrite bool
+	SaveMode         string // SaveAsync or SaveSync; "": SaveAsync
 }
 
 // RequestError says that the request itself, the command line, is wrong or lacks
@@ -67,6 +68,9 @@ func requestError(format string, args ...any) error {
 	return &RequestError{fmt.Errorf(format, args...)}
 }
 
+// defaultOutputDir is where a run from scratch writes when nothing is said.
+const defaultOutputDir = "out"
+
 // Notice is something a person should know before training starts.
 type Notice struct {
 	Warning bool
@@ -74,14 +78,15 @@ type Notice struct {
 }
 
 // Resolve turns a request into the job that every rank gets, and says what it
-// decided, also when it fails. It reads the checkpoint's descriptions but no tensors.
+// decided, also when it fails. It reads the checkpoint's descriptions but no
+// tensors, and clears away what interrupted saves left in the run's directories.
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
 		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job, given: map[string]bool{}}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.model, res.data, res.division, res.outputDir}
+	steps := []func() error{res.location, res.saving, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.model, res.data, res.division, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, res.notices, err
@@ -455,7 +460,7 @@ func (r *resolver) data() error {
 // could not be written, or would come out different under a name that is taken.
 func (r *resolver) outputDir() error {
 	if r.job.OutputDir == "" {
-		r.job.OutputDir = "out"
+		r.job.OutputDir = defaultOutputDir
 		if r.job.Resuming() {
 			r.job.OutputDir = parent(r.job.Checkpoint + r.job.Dict) // one of them is ""
 		}

@@ -217,6 +217,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 			filepath.Join(c.Dir(), hf.StateFile), n, r.plan.MaxSteps)
 	}
 	r.state = state
+	r.restoreBest()
 	if err := r.restorePosition(c); err != nil {
 		return err
 	}

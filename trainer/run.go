@@ -53,6 +53,12 @@ type run struct {
 	epochOffset int
 	lastLoss    float32 // this rank's, of the last micro-batch
 
+	saver     saver
+	unsettled bool // a save was begun whose outcome not every rank knows yet
+	saidLeft  map[string]bool
+	requests  *Requests
+	stopped   *StoppedError // the run was asked to stop, and has
+
 	trainingArgs []byte            // training_args.bin
 	companions   map[string][]byte // config.json and its like, carried along
 	trace        *trace
@@ -63,11 +69,20 @@ type run struct {
 // the same job; on failure every rank returns an error, a *[RankError] where the
 // ranks agreed on it before the first step.
 func Run(ctx context.Context, g Group, job *Job, out Output) error {
+	return RunWithRequests(ctx, g, job, out, &Requests{})
+}
+
+// RunWithRequests is [Run] under a person's requests. It returns a
+// *[StoppedError] on every rank when one of them asked it to stop.
+//
+// When ctx ends, so does a save under way, which leaves nothing behind.
+func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, requests *Requests) error {
 	if g.Size() != job.WorldSize {
 		return fmt.Errorf("the job is for %d ranks, the group has %d", job.WorldSize, g.Size())
 	}
-	r := &run{job: job, args: &job.Arguments, group: g, out: out}
+	r := newRun(g, job, out, requests)
 	defer r.closeData()
+	defer r.finishSave()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -84,12 +99,22 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	if n := r.pos.Step - first; n > 0 {
 		r.sayf("%d steps in %.1f s", n, time.Since(begun).Seconds())
 	}
-	if job.Resuming() {
+	switch {
+	case r.stopped != nil:
+		return r.stopped
+	case job.Resuming():
 		r.sayf("resume: OK")
-	} else {
+	default:
 		r.sayf("training from scratch: OK")
 	}
 	return nil
+}
+
+func newRun(g Group, job *Job, out Output, requests *Requests) *run {
+	return &run{
+		job: job, args: &job.Arguments, group: g, out: out, requests: requests, saidLeft: map[string]bool{},
+		saver: saver{dir: job.OutputDir, overwrite: job.Overwrite, limit: job.Arguments.saveTotalLimit()},
+	}
 }
 
 // StepError says in which update a run failed.
@@ -126,22 +151,25 @@ func (r *run) warnf(format string, args ...any) {
 	fmt.Fprintf(r.out.Warnings, "warning: "+format+"\n", args...)
 }
 
-// train runs updates until the plan says stop.
+// going reports that there is another update to run.
+func (r *run) going() bool { return r.pos.Step < r.plan.MaxSteps && r.stopped == nil }
+
+// train runs updates until the plan or a person says stop, and the last save has ended.
 func (r *run) train(ctx context.Context) error {
-	for r.pos.Step < r.plan.MaxSteps {
+	for r.going() {
 		epoch := r.pos.Epoch
 		batches := r.epochBatches(epoch)
 		if r.pos.Batch == 0 && !r.plan.Offset.in(r.plan, r.pos.Step) {
 			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
 		}
-		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
+		for r.pos.Epoch == epoch && r.going() {
 			group := batches[r.pos.Batch:][:r.plan.GroupSize(r.pos)]
 			if err := r.update(ctx, group); err != nil {
 				return &StepError{Step: r.pos.Step + 1, Err: err}
 			}
 		}
 	}
-	return nil
+	return r.settleSave(ctx)
 }
 
 // epochBatches are this rank's micro-batches of an epoch, or of the rest of one
@@ -174,10 +202,7 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 			return err
 		}
 	}
-	if actions.Save {
-		return r.save(ctx, actions.Stop)
-	}
-	return nil
+	return r.afterStep(ctx, actions, r.reducer.agreed())
 }
 
 // gradients leaves in the model the mean over ranks of the group's gradient.
@@ -190,7 +215,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 		}
 		last := i == len(group)-1
 		if last {
-			r.reducer.begin(ctx)
+			r.reducer.begin(ctx, r.wishes())
 			r.model.OnGradientReady(r.reducer.gradientReady)
 		}
 		loss, err := r.model.ForwardBackward(batch, float32(len(group)))

@@ -2,9 +2,7 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 
 	"rejoin/ckpt/hf"
 	"rejoin/kernel"
@@ -12,43 +10,6 @@ import (
 
 // Version is the program's, as manifest.json records it.
 const Version = "0.1.0"
-
-// save writes checkpoint-N. Rank 0 is the only writer: it gathers what the
-// others hold, and every rank learns the outcome.
-func (r *run) save(ctx context.Context, last bool) error {
-	randomStates, err := r.gatherRandomStates(ctx)
-	if err != nil {
-		return err
-	}
-	sums, err := gatherFloat32(ctx, r.group, r.loss.sum)
-	if err != nil {
-		return err
-	}
-	var outcome hf.Outcome
-	var dict string
-	if r.group.Rank() == 0 {
-		outcome, err = r.write(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last))
-		if err == nil {
-			dict, err = r.saveDict(r.lastLoss)
-		}
-	}
-	if err := agree(ctx, r.group, err); err != nil {
-		return err
-	}
-	path := filepath.Join(r.job.OutputDir, hf.DirName(r.pos.Step))
-	switch outcome {
-	case hf.Kept:
-		r.sayf("%s: identical to the one already there, which is kept", path)
-	case hf.Replaced:
-		r.sayf("%s: saved, in place of a different one", path)
-	default:
-		r.sayf("%s: saved", path)
-	}
-	if dict != "" {
-		r.sayf("%s: saved, as a training script's dict", dict)
-	}
-	return nil
-}
 
 // samplesSeen is the number of rows that all ranks together have trained on;
 // rows that only fill up a last round are not counted.
@@ -116,17 +77,4 @@ func (r *run) manifestExtra(pending pendingLoss) map[string]any {
 		extra[offsetKey] = r.plan.Offset.encode()
 	}
 	return extra
-}
-
-// write publishes the checkpoint, or leaves things as they were.
-func (r *run) write(ctx context.Context, contents hf.Contents) (outcome hf.Outcome, err error) {
-	w, err := hf.Begin(r.job.OutputDir, r.pos.Step)
-	if err != nil {
-		return hf.Unpublished, err
-	}
-	defer func() { err = errors.Join(err, w.Abort()) }()
-	if err := w.Write(ctx, contents); err != nil {
-		return hf.Unpublished, err
-	}
-	return w.Commit(ctx, r.job.Overwrite)
 }

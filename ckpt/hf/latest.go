@@ -72,6 +72,7 @@ var (
 	errNotDirectory = errors.New("it is not a directory")
 	errUnfinished   = errors.New("an unfinished save left it behind")
 	errDisplaced    = errors.New("an overwrite that was interrupted left it behind")
+	errRemoved      = errors.New("a removal that was interrupted left it behind")
 )
 
 // candidates lists the entries of dir by number, the highest first.
@@ -92,8 +93,11 @@ func candidates(dir string) ([]candidate, error) {
 		} else if m := leftoverName.FindStringSubmatch(entry.Name()); m != nil {
 			c.step, _ = numberIn(leftoverName, entry.Name(), 2)
 			c.reason = errUnfinished
-			if m[1] == "displaced" {
+			switch m[1] {
+			case "displaced":
 				c.reason = errDisplaced
+			case "removed":
+				c.reason = errRemoved
 			}
 		} else {
 			continue

@@ -78,7 +78,7 @@ func DirName(step int) string { return fmt.Sprintf("checkpoint-%d", step) }
 
 var (
 	checkpointName = regexp.MustCompile(`^checkpoint-([0-9]+)$`)
-	leftoverName   = regexp.MustCompile(`^\.?(tmp|displaced)[-_.]?checkpoint-([0-9]+)`)
+	leftoverName   = regexp.MustCompile(`^\.?(tmp|displaced|removed)[-_.]?checkpoint-([0-9]+)`)
 )
 
 // StepOfName is the step in a checkpoint directory's base name, and false if

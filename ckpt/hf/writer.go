@@ -63,7 +63,7 @@ type Writer struct {
 // which it creates, and clears away what dead runs left there, as far as it
 // can: see [Recover].
 func Begin(outDir string, step int) (*Writer, error) {
-	return begin(osDisk{}, outDir, step)
+	return begin(systemDisk(), outDir, step)
 }
 
 func begin(d disk, outDir string, step int) (*Writer, error) {
@@ -132,7 +132,7 @@ func temporaryName(dir, kind string, step int) string {
 }
 
 // ownTemporary matches what temporaryName makes, and nothing of others.
-var ownTemporary = regexp.MustCompile(`^\.(tmp|displaced)-(checkpoint-([0-9]+))-[0-9a-f]{8}$`)
+var ownTemporary = regexp.MustCompile(`^\.(tmp|displaced|removed)-(checkpoint-([0-9]+))-[0-9a-f]{8}$`)
 
 // Abort removes the temporary directory. After a commit it does nothing.
 func (w *Writer) Abort() error {
@@ -154,12 +154,12 @@ func (w *Writer) unlock() error {
 }
 
 // Recover clears away what writers that died left in a run directory:
-// temporary directories are removed, and a checkpoint that an overwrite had
-// moved aside gets its name back. What a living writer holds is left alone. It
+// temporary directories are removed, removals are ended, and a checkpoint that
+// an overwrite had moved aside gets its name back. What a living writer holds is left alone. It
 // returns one line for each thing it did. A directory that does not exist has
 // nothing to recover.
 func Recover(outDir string) ([]string, error) {
-	return recoverDir(osDisk{}, outDir)
+	return recoverDir(systemDisk(), outDir)
 }
 
 func recoverDir(d disk, outDir string) ([]string, error) {
@@ -175,7 +175,7 @@ func recoverDir(d disk, outDir string) ([]string, error) {
 		if m == nil || !entry.IsDir() {
 			continue
 		}
-		line, err := recoverEntry(d, outDir, entry.Name(), m[2], m[1] == "displaced")
+		line, err := recoverEntry(d, outDir, entry.Name(), m[2], m[1])
 		if err != nil {
 			return done, writeError(filepath.Join(outDir, entry.Name()), err)
 		}
@@ -186,7 +186,7 @@ func recoverDir(d disk, outDir string) ([]string, error) {
 	return done, nil
 }
 
-func recoverEntry(d disk, outDir, name, final string, displaced bool) (string, error) {
+func recoverEntry(d disk, outDir, name, final, kind string) (string, error) {
 	path := filepath.Join(outDir, name)
 	lock, err := d.lock(path)
 	switch {
@@ -197,7 +197,11 @@ func recoverEntry(d disk, outDir, name, final string, displaced bool) (string, e
 	}
 	defer lock.Close()
 	target := filepath.Join(outDir, final)
-	if displaced {
+	why := "as the save was interrupted"
+	switch kind {
+	case "removed":
+		why = "as its removal was interrupted"
+	case "displaced":
 		if _, err := os.Lstat(target); errors.Is(err, os.ErrNotExist) {
 			if err := d.rename(path, target); err != nil {
 				return "", err
@@ -211,7 +215,7 @@ func recoverEntry(d disk, outDir, name, final string, displaced bool) (string, e
 	if err := d.removeAll(path); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s: removed, as the save was interrupted", path), nil
+	return fmt.Sprintf("%s: removed, %s", path, why), nil
 }
 
 // WriteError is a failure to write a checkpoint; earlier checkpoints are untouched.

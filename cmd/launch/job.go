@@ -19,6 +19,14 @@ import (
 // workerPeerFailed is the worker's exit code for "another rank failed".
 const workerPeerFailed = 3
 
+// exitStopped is the exit code, the worker's and the launcher's, for "stopped by
+// SIGTERM, with everything saved": EX_TEMPFAIL of sysexits.h.
+const exitStopped = 75
+
+// saveTimeout is how long workers may take, unless --shutdown-timeout says
+// otherwise, from SIGTERM until they have saved.
+const saveTimeout = 30 * time.Second
+
 // stopTimeout bounds the end of the rendezvous after all workers have ended.
 const stopTimeout = 2 * time.Second
 
@@ -74,12 +82,12 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	cfg := launch.Config{
 		Program: worker, Stdout: stdout, Stderr: stderr, Signals: signals,
 		Env:             []string{rendezvous.AddressVariable + "=" + listener.Addr().String()},
-		PeerFailedCodes: []int{workerPeerFailed},
+		PeerFailedCodes: []int{workerPeerFailed}, StoppedCode: exitStopped, KillAfter: saveTimeout,
 	}
 	job.Apply(&cfg)
 	var server *rendezvous.Server
 	cfg.OnExit = func(e launch.Exit) {
-		if !e.OK() {
+		if !e.OK() && e.Code != exitStopped {
 			server.MarkFailed(e.Rank, e.How())
 		}
 	}

@@ -24,6 +24,7 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.StringArrayVar(&r.Skip, "skip", nil, "`NAME` of weights to leave out, * for any characters; such parameters start anew (repeatable)")
 	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
 	fs.StringVar(&r.Sampler, "sampler", "", "`ORDER` of rows: seedable_random (accelerate's, the default), sequential, or distributed (torch's DistributedSampler)")
+	fs.StringVar(&r.SaveMode, "save-mode", trainer.SaveAsync, "`async|sync`: checkpoints are written while training goes on, or training waits")
 	maxSteps = fs.String("max-steps", "", "`NUMBER` of updates of the whole run")
 	saveSteps = fs.String("save-steps", "", "`NUMBER` of updates between checkpoints")
 	return maxSteps, saveSteps

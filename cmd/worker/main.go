@@ -2,16 +2,14 @@
 // environment; it joins the job's rendezvous, forms the process group and trains.
 //
 // Exit codes: 0 done; 1 this rank failed; 3 another rank failed and this one
-// stopped because of it; 2 it was not started by launch.
+// stopped because of it; 2 it was not started by launch; 75 it was asked to stop
+// (SIGTERM), and the run's state is saved: a resume goes on from there.
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"rejoin/rendezvous"
 	"rejoin/trainer"
@@ -22,31 +20,38 @@ const (
 	exitFailed     = 1
 	exitNotStarted = 2
 	exitPeerFailed = 3
+	exitStopped    = 75 // EX_TEMPFAIL of sysexits.h
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	code := run(ctx)
-	stop()
+	s := handleSignals(os.Getenv("RANK"), os.Stderr)
+	code := run(s)
+	s.stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context) int {
+func run(s *signals) int {
 	env, err := readEnvironment(os.LookupEnv)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		return exitNotStarted
 	}
-	err = work(ctx, env)
+	err = work(s, env)
 	return report(err, env.rank)
 }
 
 // report prints what this rank has to say about its end, and returns its exit code.
 func report(err error, rank int) int {
 	var agreed *trainer.RankError
+	var stopped *trainer.StoppedError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &stopped):
+		if rank == 0 {
+			fmt.Fprintln(os.Stdout, stopped)
+		}
+		return exitStopped
 	case errors.As(err, &agreed):
 		text := agreed.Report(rank)
 		if text == "" {
@@ -55,7 +60,7 @@ func report(err error, rank int) int {
 		fmt.Fprintln(os.Stderr, text)
 		return exitFailed
 	case isPeerFailure(err, rank):
-		fmt.Fprintln(os.Stderr, stopped(err))
+		fmt.Fprintln(os.Stderr, whereStopped(err))
 		return exitPeerFailed
 	default:
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -69,8 +74,8 @@ func isPeerFailure(err error, rank int) bool {
 	return errors.As(err, &named) && named.FailedRank() != rank
 }
 
-// stopped says where this rank was when another one failed, and why that one did.
-func stopped(err error) string {
+// whereStopped says where this rank was when another one failed, and why that one did.
+func whereStopped(err error) string {
 	text := "stopped"
 	if in := (*trainer.StepError)(nil); errors.As(err, &in) {
 		text = fmt.Sprintf("stopped in step %d", in.Step)

@@ -24,20 +24,24 @@ const (
 
 // work joins the job, forms the process group and trains. It leaves the job
 // when done, and tells it why when not.
-func work(ctx context.Context, env environment) error {
-	listener, err := grpctransport.ListenLocal(ctx)
+func work(s *signals, env environment) error {
+	listener, err := grpctransport.ListenLocal(s.waiting)
 	if err != nil {
 		return err
 	}
-	session, err := join(ctx, env, listener)
+	session, err := join(s.waiting, env, listener)
 	if err != nil {
+		if errors.Is(context.Cause(s.waiting), errStoppedEarly) {
+			err = errStoppedEarly
+		}
 		return errors.Join(err, listener.Close())
 	}
-	err = train(ctx, session, listener)
+	err = train(s.ctx, session, listener, &s.requests)
 	bye, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
-	if err == nil {
-		return session.Leave(bye)
+	stopped := (*trainer.StoppedError)(nil)
+	if err == nil || errors.As(err, &stopped) {
+		return errors.Join(err, session.Leave(bye))
 	}
 	if !isPeerFailure(err, env.rank) {
 		_ = session.Report(bye, err.Error()) // the launcher sees the exit code in any case
@@ -56,7 +60,7 @@ func join(ctx context.Context, env environment, l net.Listener) (*rendezvous.Ses
 
 // train runs the job in a group that ends as soon as the job has failed
 // anywhere, or ctx ends. It owns the listener.
-func train(ctx context.Context, session *rendezvous.Session, l net.Listener) error {
+func train(ctx context.Context, session *rendezvous.Session, l net.Listener, requests *trainer.Requests) error {
 	world := session.World()
 	job, err := trainer.DecodeJob(world.Job)
 	if err != nil {
@@ -72,13 +76,20 @@ func train(ctx context.Context, session *rendezvous.Session, l net.Listener) err
 		defer close(watched)
 		abortOnFailure(ctx, session, group)
 	}()
-	err = trainer.Run(ctx, group, job, trainer.Output{Lines: os.Stdout, Warnings: os.Stderr})
-	if agreed := (*trainer.RankError)(nil); err != nil && !errors.As(err, &agreed) {
+	err = trainer.RunWithRequests(ctx, group, job, trainer.Output{Lines: os.Stdout, Warnings: os.Stderr}, requests)
+	if err != nil && !together(err) {
 		group.Abort(err)
 	}
 	cancel()
 	<-watched
 	return errors.Join(err, group.Close())
+}
+
+// together tells an end that every rank comes to by itself.
+func together(err error) bool {
+	var agreed *trainer.RankError
+	var stopped *trainer.StoppedError
+	return errors.As(err, &agreed) || errors.As(err, &stopped)
 }
 
 func newGroup(world rendezvous.World, session *rendezvous.Session, l net.Listener) (*collective.Group, error) {

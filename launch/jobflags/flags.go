@@ -74,7 +74,7 @@ func Bind(fs *pflag.FlagSet) *Flags {
 		{tee, "t", "", "`streams` kept in files and shown; as --redirects"},
 		{prefixTemplate, "", "", "`template` of the prefix of each line, with ${role_name}, ${local_rank}, ${rank}, ${hostname}"},
 		{ranksFilter, "", "", "show the output of these `ranks` only, as in 0,2"},
-		{shutdownTimeout, "", "", "`seconds` that workers may take to end before SIGKILL (default 5; after Ctrl-C 0.7)"},
+		{shutdownTimeout, "", "", "`seconds` that workers may take to end before SIGKILL (default 5, for training 30; after Ctrl-C 0.7)"},
 	} {
 		fs.StringP(d.name, d.short, d.value, d.usage)
 	}

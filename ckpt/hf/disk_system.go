@@ -1,0 +1,5 @@
+//go:build !rejoin_fault
+
+package hf
+
+func systemDisk() disk { return osDisk{} }
