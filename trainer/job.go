@@ -23,11 +23,17 @@ type Job struct {
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
 
+	// EvalData is the evaluation data, "" for none, and EvalDataDigest its SHA-256
+	// in the checkpoint's run; "" if unknown.
+	EvalData       string `json:"eval_data,omitempty"`
+	EvalDataDigest string `json:"eval_data_digest,omitempty"`
+
 	MapLocation   string `json:"map_location"`   // "cpu", "device", or a device tag
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"
 
 	Trace     bool `json:"trace,omitempty"`
 	Overwrite bool `json:"overwrite,omitempty"`
+	Strict    bool `json:"strict,omitempty"` // what would be a warning of the resume is an error
 }
 
 // Resuming tells a resume from a run from scratch.

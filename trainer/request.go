@@ -28,6 +28,9 @@ type Request struct {
 	LocationRules string // "": "lenient"
 
 	Trace, Overwrite bool
+
+	EvalData string // evaluation data; "": the checkpoint's own
+	Strict   bool   // refuse what would be a warning
 }
 
 // Notice is something a person should know before training starts.
@@ -40,17 +43,17 @@ type Notice struct {
 // decided. It reads the checkpoint's descriptions but no tensors.
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
-		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
+		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite, Strict: r.Strict,
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job}
-	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, res.model, res.data, res.outputDir}
+	steps := []func() error{res.location, res.checkpoint, res.flags, res.division, job.Arguments.Validate, res.model, res.data, res.evalData, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := job.Arguments.Validate(); err != nil {
+	if err := res.strict(); err != nil {
 		return nil, nil, err
 	}
 	return job, res.notices, nil
@@ -191,8 +194,11 @@ func (r *resolver) trainerArguments(state *hf.TrainerState) (worldSize int, err 
 	} else if err := args.SetKnown(values); err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}
-	for name, steps := range map[string]float64{"logging_steps": state.LoggingSteps(), "save_steps": state.SaveSteps()} {
-		if steps > 0 {
+	if err := args.takeEarlyStopping(state); err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.StateFile), err)
+	}
+	for name, steps := range map[string]float64{"logging_steps": state.LoggingSteps(), "save_steps": state.SaveSteps(), "eval_steps": state.EvalSteps()} {
+		if steps > 0 && (name != "eval_steps" || args.EvalSteps != nil) {
 			if err := args.Set(name, steps); err != nil {
 				return 0, err
 			}
@@ -218,6 +224,7 @@ func (r *resolver) flags() error {
 			return fmt.Errorf("--set %s: %w", assignment, err)
 		}
 	}
+	args.complete()
 	if !r.job.Resuming() {
 		return nil
 	}
@@ -300,6 +307,35 @@ func (r *resolver) data() error {
 	}
 	var err error
 	r.job.Data, err = filepath.Abs(path)
+	return err
+}
+
+// evalData finds the evaluation data, if there is any.
+func (r *resolver) evalData() error {
+	path, own := r.request.EvalData, ""
+	if r.manifest != nil {
+		own, r.job.EvalDataDigest = evalDataOf(r.manifest)
+	}
+	evaluates := r.job.Arguments.evaluates()
+	if path == "" && evaluates {
+		path = own
+	}
+	switch {
+	case path == "" && evaluates:
+		return fmt.Errorf("the run evaluates (eval_strategy %s) but there is no data for it; name it with --eval-data FILE.jsonl, or set eval_strategy=no and eval_on_start=false", r.job.Arguments.EvalStrategy)
+	case path == "":
+		r.job.EvalDataDigest = ""
+		return nil
+	case !evaluates:
+		r.job.EvalDataDigest = ""
+		r.warn("--eval-data has no effect: the run does not evaluate; --set eval_strategy=steps or epoch makes it")
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("evaluation data: %w; name it with --eval-data FILE.jsonl", err)
+	}
+	var err error
+	r.job.EvalData, err = filepath.Abs(path)
 	return err
 }
 

@@ -43,6 +43,18 @@ type run struct {
 	pos       Position
 	state     *hf.TrainerState
 	loss      lossMeter
+	eval      evaluation
+	early     *earlyStopping // nil for none
+	control   control
+	measured  measured
+
+	epochEnding bool // what is due at the end of the epoch is being done
+	owesEpoch   bool // the checkpoint was saved before that was done
+	savedSteps  map[int]bool
+	lastSaved   string // the last checkpoint, or the one resumed; "" for none
+	warnings    []string
+	started     bool // warnings are printed as they come, not gathered
+	wentOn      bool // a warning about numbers that are not finite was given
 
 	trainingArgs []byte            // training_args.bin
 	companions   map[string][]byte // config.json and its like, carried along
@@ -61,9 +73,17 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	if r.pos.Step >= r.plan.MaxSteps {
+	switch {
+	case r.pos.Step >= r.plan.MaxSteps:
 		r.sayf("nothing left to do: the checkpoint is at step %d of %d (--max-steps trains on)", r.pos.Step, r.plan.MaxSteps)
-	} else if err := r.train(ctx); err != nil {
+	case r.early.done():
+		r.sayf("nothing left to do: early stopping ended the run at step %d (a larger early_stopping_patience trains on)", r.pos.Step)
+	default:
+		if err := r.train(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.loadBest(ctx); err != nil {
 		return err
 	}
 	if err := agree(ctx, g, r.trace.write()); err != nil {
@@ -93,20 +113,33 @@ func (r *run) sayf(format string, args ...any) {
 	}
 }
 
-// warnf prints a warning on the rank it concerns.
+// warnf prints a warning on the rank it concerns; before the first step it is
+// kept for settleWarnings.
 func (r *run) warnf(format string, args ...any) {
+	if !r.started {
+		r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+		return
+	}
 	fmt.Fprintf(r.out.Warnings, "warning: "+format+"\n", args...)
 }
 
-// train runs updates until the plan says stop.
+// train runs updates until the plan or early stopping says stop.
 func (r *run) train(ctx context.Context) error {
-	for r.pos.Step < r.plan.MaxSteps {
+	if err := r.evaluateOnStart(ctx); err != nil {
+		return err
+	}
+	if r.owesEpoch {
+		if err := r.endEpoch(ctx); err != nil {
+			return err
+		}
+	}
+	for !r.control.stop {
 		epoch := r.pos.Epoch
 		batches := r.sampler.Epoch(epoch)
 		if r.pos.Batch == 0 {
 			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
 		}
-		for r.pos.Epoch == epoch && r.pos.Step < r.plan.MaxSteps {
+		for r.pos.Epoch == epoch && !r.control.stop {
 			group := batches[r.pos.Batch:][:r.plan.GroupSize(r.pos)]
 			if err := r.update(ctx, group); err != nil {
 				return &StepError{Step: r.pos.Step + 1, Err: err}
@@ -123,24 +156,22 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		return err
 	}
 	norm := optim.ClipGradNorm(r.params, r.args.MaxGradNorm)
-	r.adam.Step()
-	rate := r.adam.LearningRate(0)
-	r.rates.Step()
-
+	apply, err := r.settleNonFinite(ctx, group, norm)
+	if err != nil {
+		return err
+	}
+	if apply {
+		r.adam.Step()
+	}
+	r.measured = measured{gradNorm: float64(norm), learningRate: r.adam.LearningRate(0)}
+	if apply {
+		r.rates.Step()
+	}
 	next, epoch := r.plan.Advance(r.pos)
-	actions := r.plan.After(r.args, next, r.loss.lastLogged)
 	r.pos = next
 	r.state.Set("global_step", next.Step)
 	r.state.Set("epoch", epoch)
-	if actions.Log {
-		if err := r.log(ctx, epoch, norm, rate); err != nil {
-			return err
-		}
-	}
-	if actions.Save {
-		return r.save(ctx, actions.Stop)
-	}
-	return nil
+	return r.afterUpdate(ctx)
 }
 
 // gradients leaves in the model the mean over ranks of the group's gradient.
@@ -156,7 +187,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 			r.reducer.begin(ctx)
 			r.model.OnGradientReady(r.reducer.gradientReady)
 		}
-		loss, err := r.model.ForwardBackward(batch, float32(len(group)))
+		loss, err := r.backward(batch, float32(len(group)))
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {
@@ -175,13 +206,14 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 }
 
 // log appends an entry to the log history and prints it.
-func (r *run) log(ctx context.Context, epoch float64, norm float32, rate float64) error {
+func (r *run) log(ctx context.Context) error {
 	loss, err := r.loss.drain(ctx, r.group, r.pos.Step)
 	if err != nil {
 		return err
 	}
+	epoch, norm, rate := r.state.Epoch(), r.measured.gradNorm, r.measured.learningRate
 	r.state.AppendLog(map[string]any{
-		"epoch": epoch, "grad_norm": float64(norm), "learning_rate": rate, "loss": loss, "step": int64(r.pos.Step),
+		"epoch": epoch, "grad_norm": norm, "learning_rate": rate, "loss": loss, "step": int64(r.pos.Step),
 	})
 	r.sayf("step %*d/%d  epoch %.2f  loss %.6g  grad_norm %.6g  learning_rate %.6g",
 		len(fmt.Sprint(r.plan.MaxSteps)), r.pos.Step, r.plan.MaxSteps, epoch, loss, norm, rate)

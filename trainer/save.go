@@ -16,6 +16,7 @@ const Version = "0.1.0"
 // save writes checkpoint-N. Rank 0 is the only writer: it gathers what the
 // others hold, and every rank learns the outcome.
 func (r *run) save(ctx context.Context, last bool) error {
+	r.noteBestCheckpoint()
 	randomStates, err := r.gatherRandomStates(ctx)
 	if err != nil {
 		return err
@@ -32,6 +33,7 @@ func (r *run) save(ctx context.Context, last bool) error {
 		return err
 	}
 	path := filepath.Join(r.job.OutputDir, hf.DirName(r.pos.Step))
+	r.savedSteps[r.pos.Step], r.lastSaved = true, path
 	switch outcome {
 	case hf.Kept:
 		r.sayf("%s: identical to the one already there, which is kept", path)
@@ -87,7 +89,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 			Sampler:     "seedable_random",
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
-			Extra:       map[string]any{pendingKey: pending.encode()},
+			Extra:       r.manifestExtra(pending),
 		},
 	}
 }

@@ -16,10 +16,16 @@ import (
 func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *string) {
 	fs.StringVar(&r.Data, "data", "", "training data, JSON Lines `FILE`")
 	fs.StringVar(&r.Model, "model", "", "model description, YAML `FILE`")
+	fs.StringVar(&r.EvalData, "eval-data", "", "evaluation data, JSON Lines `FILE`; see eval_strategy, eval_steps")
 	fs.StringVar(&r.Config, "config", "", "training arguments by the Trainer's names, YAML `FILE`")
 	fs.StringArrayVar(&r.Set, "set", nil, "set one training argument, as in --set learning_rate=1e-3 (repeatable) `NAME=VALUE`")
 	fs.StringVar(&r.OutputDir, "output-dir", "", "where checkpoints go `DIR`")
 	fs.BoolVar(&r.Trace, "trace", false, "write trace-rankR.json: the rows of each micro-batch trained on")
+	fs.BoolVar(&r.Strict, "strict", false, "refuse what would be a warning: a missing random state, a skipped checkpoint, …")
+	fs.Func("on-nan", "at a loss or gradient that is not finite: stop, skip the update, or go-on `POLICY` (default stop)", func(policy string) error {
+		r.Set = append(r.Set, "on_nan="+policy)
+		return nil
+	})
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	maxSteps = fs.String("max-steps", "", "updates of the whole run `N`")
 	saveSteps = fs.String("save-steps", "", "updates between checkpoints `N`")
