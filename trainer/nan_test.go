@@ -71,7 +71,7 @@ func TestNonFiniteLossStopsAllRanksTogether(t *testing.T) {
 	if got := checkpoints(t, r.OutputDir); !slices.Equal(got, []int{2, 4, 6}) {
 		t.Errorf("checkpoints %v, want those before step 7", got)
 	}
-	s := trainRanks(t, &trainer.Request{Checkpoint: r.OutputDir, WorldSize: 2, Set: []string{"on_nan=skip"}})
+	s := trainRanks(t, &trainer.Request{Checkpoint: r.OutputDir, WorldSize: 2, OnNaN: "skip"})
 	says(t, s, "step 7 is skipped on all ranks: rank 1: the loss is +Inf", "resume: OK")
 }
 

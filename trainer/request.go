@@ -31,6 +31,7 @@ type Request struct {
 
 	EvalData string // evaluation data; "": the checkpoint's own
 	Strict   bool   // refuse what would be a warning
+	OnNaN    string // stop, skip or go-on; "": as Set or the checkpoint says
 }
 
 // Notice is something a person should know before training starts.
@@ -223,6 +224,9 @@ func (r *resolver) flags() error {
 		if err := args.SetText(assignment); err != nil {
 			return fmt.Errorf("--set %s: %w", assignment, err)
 		}
+	}
+	if r.request.OnNaN != "" {
+		args.OnNaN = r.request.OnNaN
 	}
 	args.complete()
 	if !r.job.Resuming() {

@@ -22,10 +22,7 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.StringVar(&r.OutputDir, "output-dir", "", "where checkpoints go `DIR`")
 	fs.BoolVar(&r.Trace, "trace", false, "write trace-rankR.json: the rows of each micro-batch trained on")
 	fs.BoolVar(&r.Strict, "strict", false, "refuse what would be a warning: a missing random state, a skipped checkpoint, …")
-	fs.Func("on-nan", "at a loss or gradient that is not finite: stop, skip the update, or go-on `POLICY` (default stop)", func(policy string) error {
-		r.Set = append(r.Set, "on_nan="+policy)
-		return nil
-	})
+	fs.StringVar(&r.OnNaN, "on-nan", "", "at a loss or gradient that is not finite: stop, skip the update, or go-on `POLICY` (default stop)")
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	maxSteps = fs.String("max-steps", "", "updates of the whole run `N`")
 	saveSteps = fs.String("save-steps", "", "updates between checkpoints `N`")
