@@ -29,7 +29,7 @@ func (r *run) judge(value float64) (isBest bool) {
 	if r.args.MetricForBestModel == nil {
 		return false
 	}
-	best, found := r.state.Get("best_metric").(float64)
+	best, found := r.state.BestMetric()
 	if !found {
 		best = math.Inf(1)
 		if r.args.greater() {
@@ -50,9 +50,9 @@ func (r *run) judge(value float64) (isBest bool) {
 // noteBestCheckpoint names the best model's checkpoint in the state, if that is
 // the one being saved or one that was saved before.
 func (r *run) noteBestCheckpoint() {
-	best, ok := r.state.Get("best_global_step").(int64)
-	if ok && (int(best) == r.pos.Step || r.savedSteps[int(best)]) && best > 0 {
-		r.state.Set("best_model_checkpoint", filepath.Join(r.job.OutputDir, hf.DirName(int(best))))
+	best := r.state.BestGlobalStep()
+	if best > 0 && (best == r.pos.Step || r.savedSteps[best]) {
+		r.state.Set("best_model_checkpoint", filepath.Join(r.job.OutputDir, hf.DirName(best)))
 	}
 }
 
@@ -61,8 +61,8 @@ func (r *run) noteBestCheckpoint() {
 // beside the checkpoint that is resumed; else it is forgotten with a warning, as
 // the Trainer does (_init_training_state).
 func (r *run) findBestCheckpoint() {
-	path, ok := r.state.Get("best_model_checkpoint").(string)
-	if !ok || isDir(path) {
+	path := r.state.BestModelCheckpoint()
+	if path == "" || isDir(path) {
 		return
 	}
 	beside := filepath.Join(filepath.Dir(r.job.Checkpoint), filepath.Base(filepath.FromSlash(path)))
@@ -83,8 +83,8 @@ func isDir(path string) bool {
 // run, as load_best_model_at_end asks; nothing is written after it. A checkpoint
 // that cannot be read any more is no reason to fail a run that is done.
 func (r *run) loadBest(ctx context.Context) error {
-	path, ok := r.state.Get("best_model_checkpoint").(string)
-	if !ok || !r.args.LoadBestModelAtEnd {
+	path := r.state.BestModelCheckpoint()
+	if path == "" || !r.args.LoadBestModelAtEnd {
 		return nil
 	}
 	last := slices.Clone(r.model.FlatValues())
@@ -99,7 +99,7 @@ func (r *run) loadBest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	best, _ := r.state.Get("best_metric").(float64)
+	best, _ := r.state.BestMetric()
 	r.sayf("best model: %s, %s %.6g; its weights are loaded", path, evalLoss, best)
 	return nil
 }

@@ -152,7 +152,7 @@ func (r *run) evaluateAndLog(ctx context.Context) (float64, error) {
 	r.state.AppendLog(map[string]any{"epoch": r.state.Get("epoch"), evalLoss: loss, "step": int64(r.pos.Step)})
 	r.sayf("step %d/%d  %s %.6g", r.pos.Step, r.plan.MaxSteps, evalLoss, loss)
 	if r.early != nil {
-		best, hasBest := r.state.Get("best_metric").(float64)
+		best, hasBest := r.state.BestMetric()
 		if r.early.observe(r.args, loss, best, hasBest) {
 			r.control.stop = true
 			r.sayf("early stopping: %s did not improve on %.6g in %d evaluations", evalLoss, best, r.early.counter)

@@ -193,6 +193,9 @@ func TestEvaluatingRunResumedIsTheSameBytes(t *testing.T) {
 	for _, run := range evalRuns {
 		for name, set := range sets {
 			for _, size := range []int{1, 2} {
+				if name == "as it is" && size == 1 {
+					continue // what it adds, the others have
+				}
 				t.Run(fmt.Sprintf("%s %s on %d", run.name, name, size), func(t *testing.T) {
 					t.Parallel()
 					resumeInPlace(t, run, set, size)
