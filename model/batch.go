@@ -29,21 +29,26 @@ func (e *NonFiniteError) Error() string { return fmt.Sprintf("the loss is %v: %s
 // A class that is out of range is a [*rejoin/graph.ClassError], a loss that is
 // not finite a [*NonFiniteError]. On any error, gradients are as before.
 func (m *Model) ForwardBackward(b Batch, divisor float32) (float32, error) {
-	loss, err := m.loss(b, divisor)
+	loss, err := m.Loss(b, divisor)
 	if err != nil {
 		return 0, err
 	}
 	if math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) {
-		return 0, &NonFiniteError{loss, m.nonFiniteCause(b)}
+		return 0, &NonFiniteError{loss, m.ExplainNonFinite(b)}
 	}
-	if err := m.program.Backward(); err != nil {
+	if err := m.Backward(); err != nil {
 		return 0, err
 	}
 	return loss, nil
 }
 
 // Evaluate computes the mean loss of the batch, finite or not, and no gradient.
-func (m *Model) Evaluate(b Batch) (float32, error) { return m.loss(b, 1) }
+func (m *Model) Evaluate(b Batch) (float32, error) { return m.Loss(b, 1) }
+
+// Backward adds the gradients of the last [Model.Loss] to the parameters' Grad.
+// It follows a Loss that succeeded, once. Where that loss is not finite the
+// gradients are what torch's would be: NaN or infinite, for the most part.
+func (m *Model) Backward() error { return m.program.Backward() }
 
 // Forward computes the last layer's output for rows rows of input, rows ×
 // OutputSize: a view that the next call overwrites.
@@ -58,7 +63,9 @@ func (m *Model) Forward(rows int, input []float32) ([]float32, error) {
 	return m.output.Data()[:rows*m.spec.OutputSize()], nil
 }
 
-func (m *Model) loss(b Batch, divisor float32) (float32, error) {
+// Loss is the forward half of [Model.ForwardBackward]: the mean loss of the
+// batch divided by divisor, finite or not, with the same errors.
+func (m *Model) Loss(b Batch, divisor float32) (float32, error) {
 	if err := m.checkRows(b.Rows, len(b.Input)); err != nil {
 		return 0, err
 	}
@@ -87,9 +94,9 @@ func (m *Model) checkRows(rows, values int) error {
 	return nil
 }
 
-// nonFiniteCause looks for the first number that is not finite, where a loss
-// that is not finite may come from.
-func (m *Model) nonFiniteCause(b Batch) string {
+// ExplainNonFinite looks for the first number that is not finite, where a loss
+// of the batch that is not finite may come from.
+func (m *Model) ExplainNonFinite(b Batch) string {
 	var causes []string
 	if i := nonFinite(b.Input); i >= 0 {
 		cols := m.spec.InputSize()

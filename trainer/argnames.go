@@ -265,13 +265,16 @@ func plain(field reflect.Value) any {
 // Trainer's other fields at their defaults.
 func (a *Arguments) trainingArgs(worldSize int) hf.Arguments {
 	out := hf.DefaultArguments()
+	out["do_eval"] = a.EvalStrategy != "no"
 	for name, value := range a.Map() {
-		if f, ok := value.(float64); ok && strings.HasSuffix(name, "_steps") && f == math.Trunc(f) {
+		if f, ok := value.(float64); ok && (strings.HasSuffix(name, "_steps") || name == "eval_delay") && f == math.Trunc(f) {
 			value = int64(f) // a number of steps; a fraction of them stays a float
 		}
 		group, key, nested := strings.Cut(name, ".")
 		if !nested {
-			out[name] = value
+			if _, known := out[name]; known { // our own and a callback's are not among them
+				out[name] = value
+			}
 		} else if inner, ok := out[group].(map[string]any); ok {
 			inner[key] = value
 		}
@@ -318,11 +321,12 @@ func nearestName(name string) string {
 		return best
 	}
 	for _, known := range slices.Sorted(maps.Keys(argumentFields)) {
-		if strings.Contains(known, name) {
-			return known
+		// Of a pair such as per_device_train_… and per_device_eval_… the first is meant.
+		if strings.Contains(known, name) && (best == "" || strings.Contains(best, "eval")) {
+			best = known
 		}
 	}
-	return ""
+	return best
 }
 
 // editDistance is Levenshtein's.

@@ -42,6 +42,21 @@ type Arguments struct {
 	SaveSteps        float64 `arg:"save_steps"`       // below 1: a fraction of all steps
 	SaveTotalLimit   *int64  `arg:"save_total_limit"` // nil or below 1: checkpoints are not removed
 
+	EvalStrategy           string   `arg:"eval_strategy"`
+	EvalSteps              *float64 `arg:"eval_steps"` // below 1: a fraction of all steps; nil: LoggingSteps
+	EvalDelay              float64  `arg:"eval_delay"` // steps or epochs, by the strategy, before the first one
+	EvalOnStart            bool     `arg:"eval_on_start"`
+	PerDeviceEvalBatchSize int      `arg:"per_device_eval_batch_size"`
+	LoadBestModelAtEnd     bool     `arg:"load_best_model_at_end"`
+	MetricForBestModel     *string  `arg:"metric_for_best_model"`
+	GreaterIsBetter        *bool    `arg:"greater_is_better"`
+
+	// EarlyStoppingCallback's; the Trainer has them outside its arguments.
+	EarlyStoppingPatience  *int    `arg:"early_stopping_patience"` // nil: no early stopping
+	EarlyStoppingThreshold float64 `arg:"early_stopping_threshold"`
+	// OnNaN is Rejoin's own: stop, skip or go-on.
+	OnNaN string `arg:"on_nan"`
+
 	DataloaderDropLast bool  `arg:"dataloader_drop_last"`
 	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
 	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
@@ -55,6 +70,7 @@ func DefaultArguments() Arguments {
 		LearningRate: 5e-5, AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEpsilon: 1e-8, MaxGradNorm: 1,
 		Optim: "adamw_torch_fused", LRSchedulerType: "linear",
 		Seed: 42, LoggingStrategy: "steps", LoggingSteps: 500, SaveStrategy: "steps", SaveSteps: 500,
+		EvalStrategy: "no", PerDeviceEvalBatchSize: 8, OnNaN: nanStop,
 		EvenBatches: true,
 	}
 }
@@ -93,7 +109,6 @@ var changing = map[string][]any{
 	"ignore_data_skip":                        {false},
 	"deepspeed":                               {nil},
 	"optim_target_modules":                    {nil},
-	"load_best_model_at_end":                  {false},
 	"accelerator_config.use_seedable_sampler": {true},
 }
 
@@ -173,7 +188,8 @@ func (a *Arguments) Validate() error {
 		errs = append(errs, err)
 	}
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
-	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch")
+	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch", "best")
+	a.validateEvaluation(refuse)
 	if a.LoggingStrategy == "steps" {
 		positive("logging_steps", a.LoggingSteps)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"rejoin/data"
 	"rejoin/model"
 	"rejoin/tensor"
 )
@@ -27,33 +28,33 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("data column %q: found %s in a row, expected %s for this model", e.Column, e.Found, e.Expected)
 }
 
-// checkColumns compares the data's columns with what the model takes in, and
-// makes the buffers for a micro-batch of up to maxRows rows.
-func (r *run) checkColumns(maxRows int) error {
-	in, out := r.spec.InputSize(), r.spec.OutputSize()
-	shape, dtype, err := r.table.RowShape(r.spec.Input())
+// newBatches compares the table's columns with what the model takes in, and
+// makes the buffers for batches of up to maxRows rows.
+func newBatches(table *data.Table, spec *model.Spec, maxRows int) (batches, error) {
+	in, out := spec.InputSize(), spec.OutputSize()
+	shape, dtype, err := table.RowShape(spec.Input())
 	if err != nil {
-		return err
+		return batches{}, err
 	}
 	if !slices.Equal(shape, []int{in}) {
-		return &ColumnError{r.spec.Input(), describeRow(shape, dtype), fmt.Sprintf("%d numbers", in)}
+		return batches{}, &ColumnError{spec.Input(), describeRow(shape, dtype), fmt.Sprintf("%d numbers", in)}
 	}
-	r.batches = batches{input: tensor.AlignedFloat32(maxRows * in), inWidth: in}
-	shape, dtype, err = r.table.RowShape(r.spec.Target())
+	b := batches{input: tensor.AlignedFloat32(maxRows * in), inWidth: in}
+	shape, dtype, err = table.RowShape(spec.Target())
 	switch {
 	case err != nil:
-		return err
-	case r.spec.Loss() == model.CrossEntropy && (len(shape) != 0 || dtype != tensor.Int64):
-		return &ColumnError{r.spec.Target(), describeRow(shape, dtype), fmt.Sprintf("one class number from 0 to %d", out-1)}
-	case r.spec.Loss() == model.CrossEntropy:
-		r.batches.class = make([]int64, maxRows)
+		return batches{}, err
+	case spec.Loss() == model.CrossEntropy && (len(shape) != 0 || dtype != tensor.Int64):
+		return batches{}, &ColumnError{spec.Target(), describeRow(shape, dtype), fmt.Sprintf("one class number from 0 to %d", out-1)}
+	case spec.Loss() == model.CrossEntropy:
+		b.class = make([]int64, maxRows)
 	case !slices.Equal(shape, []int{out}):
-		return &ColumnError{r.spec.Target(), describeRow(shape, dtype), listOf(out)}
+		return batches{}, &ColumnError{spec.Target(), describeRow(shape, dtype), listOf(out)}
 	default:
-		r.batches.outSize = out
-		r.batches.target = tensor.AlignedFloat32(maxRows * out)
+		b.outSize = out
+		b.target = tensor.AlignedFloat32(maxRows * out)
 	}
-	return nil
+	return b, nil
 }
 
 // listOf spells a row of n numbers, which JSON writes as a list even if n is 1.
@@ -71,16 +72,21 @@ func describeRow(shape []int, dtype tensor.DType) string {
 	return fmt.Sprintf("%v of shape %v", dtype, shape)
 }
 
-// batch gathers rows; what it returns is valid until the next call.
+// read gathers rows; what it returns is valid until the next call.
+func (b *batches) read(table *data.Table, spec *model.Spec, rows []int) (model.Batch, error) {
+	batch := model.Batch{Rows: len(rows), Input: b.input[:len(rows)*b.inWidth]}
+	if err := table.ReadFloat32(spec.Input(), rows, batch.Input); err != nil {
+		return batch, err
+	}
+	if b.class != nil {
+		batch.Class = b.class[:len(rows)]
+		return batch, table.ReadInt64(spec.Target(), rows, batch.Class)
+	}
+	batch.Target = b.target[:len(rows)*b.outSize]
+	return batch, table.ReadFloat32(spec.Target(), rows, batch.Target)
+}
+
+// batch gathers rows to train on; what it returns is valid until the next call.
 func (r *run) batch(rows []int) (model.Batch, error) {
-	b := model.Batch{Rows: len(rows), Input: r.batches.input[:len(rows)*r.batches.inWidth]}
-	if err := r.table.ReadFloat32(r.spec.Input(), rows, b.Input); err != nil {
-		return b, err
-	}
-	if r.batches.class != nil {
-		b.Class = r.batches.class[:len(rows)]
-		return b, r.table.ReadInt64(r.spec.Target(), rows, b.Class)
-	}
-	b.Target = r.batches.target[:len(rows)*r.batches.outSize]
-	return b, r.table.ReadFloat32(r.spec.Target(), rows, b.Target)
+	return r.batches.read(r.table, r.spec, rows)
 }

@@ -37,6 +37,11 @@ type Job struct {
 	DataDigest string `json:"data_digest,omitempty"`
 	Sampler    string `json:"sampler"` // SeedableRandom, Sequential or Distributed
 
+	// EvalData is the evaluation data, "" for none, and EvalDataDigest its SHA-256
+	// in the checkpoint's run; "" if unknown.
+	EvalData       string `json:"eval_data,omitempty"`
+	EvalDataDigest string `json:"eval_data_digest,omitempty"`
+
 	MapLocation   string `json:"map_location"`   // as tensor.ParseMapLocation reads it
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"
 
@@ -54,7 +59,8 @@ type Job struct {
 
 	Trace     bool   `json:"trace,omitempty"`
 	Overwrite bool   `json:"overwrite,omitempty"`
-	SaveMode  string `json:"save_mode"` // SaveAsync or SaveSync: when, never what
+	SaveMode  string `json:"save_mode"`        // SaveAsync or SaveSync: when, never what
+	Strict    bool   `json:"strict,omitempty"` // what would be a warning of the resume is an error
 }
 
 // Resuming tells a resume from a run from scratch.

@@ -69,7 +69,7 @@ func (r *resolver) differences(path string) []string {
 	case other == nil:
 		return []string{"another program wrote it"}
 	}
-	var theirs Arguments
+	theirs := DefaultArguments()
 	if err := theirs.SetKnown(other.Arguments); err != nil {
 		return []string{err.Error()}
 	}
@@ -85,6 +85,9 @@ func (r *resolver) differences(path string) []string {
 	}
 	if !reflect.DeepEqual(other.DataPath, r.job.Data) {
 		why = append(why, fmt.Sprintf("data: %s → %s", other.DataPath, r.job.Data))
+	}
+	if path, _ := evalDataOf(other); path != r.job.EvalData {
+		why = append(why, fmt.Sprintf("evaluation data: %s → %s", python(path), python(r.job.EvalData)))
 	}
 	if run, _ := other.Extra[runKey].(string); len(why) == 0 && run != r.job.Run {
 		why = append(why, "it is of another run")

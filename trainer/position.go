@@ -17,6 +17,7 @@ type Plan struct {
 	WarmupSteps     int
 	LoggingSteps    int
 	SaveSteps       int
+	EvalSteps       int // 0 if the arguments have none
 
 	Offset        Offset // where an epoch was gone on with under this division
 	offsetBatches int    // micro-batches of each rank in the rest of that epoch
@@ -56,6 +57,9 @@ func NewPlan(args *Arguments, batchesPerEpoch int) (Plan, error) {
 	p.WarmupSteps = absoluteSteps(args.WarmupSteps, p.MaxSteps)
 	p.LoggingSteps = absoluteSteps(args.LoggingSteps, p.MaxSteps)
 	p.SaveSteps = absoluteSteps(args.SaveSteps, p.MaxSteps)
+	if args.EvalSteps != nil {
+		p.EvalSteps = absoluteSteps(*args.EvalSteps, p.MaxSteps)
+	}
 	return p, nil
 }
 
@@ -104,30 +108,4 @@ func (p Plan) Advance(pos Position) (next Position, epoch float64) {
 		next.Epoch, next.Batch = next.Epoch+1, 0
 	}
 	return next, epoch
-}
-
-// Actions are what is to be done after an update.
-type Actions struct {
-	Log, Save, Stop bool
-	// EpochEnd: the update was the last of its epoch. The Trainer logs and saves
-	// by epoch only after it has done so by steps.
-	EpochEnd bool
-}
-
-// After decides what follows the update that led to next. lastLogged is the step
-// of the last log entry. Source: DefaultFlowCallback, transformers 5.12.
-func (p Plan) After(args *Arguments, next Position, lastLogged int) Actions {
-	a := Actions{Stop: next.Step >= p.MaxSteps}
-	a.EpochEnd = next.Batch == 0 || a.Stop
-	bySteps := args.LoggingStrategy == "steps" && next.Step%p.LoggingSteps == 0
-	first := args.LoggingFirstStep && next.Step == 1
-	byEpoch := args.LoggingStrategy == "epoch" && a.EpochEnd
-	a.Log = (bySteps || first || byEpoch) && next.Step > lastLogged
-	switch args.SaveStrategy {
-	case "steps":
-		a.Save = next.Step%p.SaveSteps == 0 || a.Stop
-	case "epoch":
-		a.Save = a.EpochEnd
-	}
-	return a
 }

@@ -74,33 +74,3 @@ func TestEpochIsLoggedAsTheTrainerDoes(t *testing.T) {
 		}
 	}
 }
-
-func TestAfterDecidesLikeDefaultFlow(t *testing.T) {
-	steps, stepArgs := plan(t, 5, func(a *Arguments) { a.MaxSteps, a.SaveSteps, a.LoggingSteps = 7, 2, 3 })
-	epochs, epochArgs := plan(t, 5, func(a *Arguments) {
-		a.MaxSteps, a.SaveStrategy, a.LoggingStrategy, a.LoggingFirstStep = 7, "epoch", "epoch", true
-	})
-	never, neverArgs := plan(t, 5, func(a *Arguments) { a.MaxSteps, a.SaveStrategy, a.LoggingStrategy = 7, "no", "no" })
-	for _, tc := range []struct {
-		name string
-		plan Plan
-		args Arguments
-		step int
-		want Actions
-	}{
-		{"nothing due", steps, stepArgs, 1, Actions{}},
-		{"save only", steps, stepArgs, 2, Actions{Save: true}},
-		{"log only", steps, stepArgs, 3, Actions{Log: true}},
-		{"epoch end is no step", steps, stepArgs, 5, Actions{EpochEnd: true}},
-		{"the end always saves", steps, stepArgs, 7, Actions{Save: true, Stop: true, EpochEnd: true}},
-		{"first step logged", epochs, epochArgs, 1, Actions{Log: true}},
-		{"by epoch", epochs, epochArgs, 5, Actions{Log: true, Save: true, EpochEnd: true}},
-		{"a cut epoch ends too", epochs, epochArgs, 7, Actions{Log: true, Save: true, Stop: true, EpochEnd: true}},
-		{"never", never, neverArgs, 7, Actions{Stop: true, EpochEnd: true}},
-	} {
-		next, _ := tc.plan.Advance(tc.plan.PositionAt(tc.step - 1))
-		if got := tc.plan.After(&tc.args, next, 0); got != tc.want {
-			t.Errorf("%s: After(step %d) = %+v, want %+v", tc.name, tc.step, got, tc.want)
-		}
-	}
-}

@@ -55,6 +55,10 @@ type Request struct {
 
 	Trace, Overwrite bool
 	SaveMode         string // SaveAsync or SaveSync; "": SaveAsync
+
+	EvalData string // evaluation data; "": the checkpoint's own
+	Strict   bool   // refuse what would be a warning
+	OnNaN    string // stop, skip or go-on; "": as Set or the checkpoint says
 }
 
 // RequestError says that the request itself, the command line, is wrong or lacks
@@ -82,15 +86,18 @@ type Notice struct {
 // tensors, and clears away what interrupted saves left in the run's directories.
 func Resolve(r *Request) (*Job, []Notice, error) {
 	job := &Job{
-		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite,
+		Init: r.Init, WorldSize: r.WorldSize, OutputDir: r.OutputDir, Trace: r.Trace, Overwrite: r.Overwrite, Strict: r.Strict,
 		MapLocation: r.MapLocation, LocationRules: r.LocationRules, Skip: r.Skip, AllowMissing: r.AllowMissing, LRFrom: r.LRFrom, AlsoDict: r.AlsoDict, Arguments: DefaultArguments(),
 	}
 	res := &resolver{request: r, job: job, given: map[string]bool{}}
-	steps := []func() error{res.location, res.saving, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.model, res.data, res.division, res.outputDir}
+	steps := []func() error{res.location, res.saving, res.checkpoint, res.flags, res.sampler, res.dictLacks, res.model, res.data, res.evalData, res.division, res.outputDir}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, res.notices, err
 		}
+	}
+	if err := res.strict(); err != nil {
+		return nil, res.notices, err
 	}
 	return job, res.notices, nil
 }
@@ -273,8 +280,11 @@ func (r *resolver) trainerArguments(state *hf.TrainerState) (worldSize int, err 
 	for _, note := range roundingNotes(values) {
 		r.warn("%s: %s", path, note)
 	}
-	for name, steps := range map[string]float64{"logging_steps": state.LoggingSteps(), "save_steps": state.SaveSteps()} {
-		if steps > 0 {
+	if err := args.takeEarlyStopping(state); err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(r.job.Checkpoint, hf.StateFile), err)
+	}
+	for name, steps := range map[string]float64{"logging_steps": state.LoggingSteps(), "save_steps": state.SaveSteps(), "eval_steps": state.EvalSteps()} {
+		if steps > 0 && (name != "eval_steps" || args.EvalSteps != nil) {
 			if err := args.Set(name, steps); err != nil {
 				return 0, err
 			}
@@ -310,6 +320,10 @@ func (r *resolver) flags() error {
 	if unused := slices.DeleteFunc(named, func(name string) bool { return !inert(name) }); len(unused) > 0 {
 		r.say("of the Trainer's arguments these have no effect here: %s", strings.Join(unused, ", "))
 	}
+	if r.request.OnNaN != "" {
+		args.OnNaN = r.request.OnNaN
+	}
+	args.complete()
 	if err := args.Validate(); err != nil {
 		return &RequestError{err}
 	}
@@ -453,6 +467,35 @@ func (r *resolver) data() error {
 	}
 	var err error
 	r.job.Data, err = filepath.Abs(path)
+	return err
+}
+
+// evalData finds the evaluation data, if there is any.
+func (r *resolver) evalData() error {
+	path, own := r.request.EvalData, ""
+	if r.manifest != nil {
+		own, r.job.EvalDataDigest = evalDataOf(r.manifest)
+	}
+	evaluates := r.job.Arguments.evaluates()
+	if path == "" && evaluates {
+		path = own
+	}
+	switch {
+	case path == "" && evaluates:
+		return fmt.Errorf("the run evaluates (eval_strategy %s) but there is no data for it; name it with --eval-data FILE.jsonl, or set eval_strategy=no and eval_on_start=false", r.job.Arguments.EvalStrategy)
+	case path == "":
+		r.job.EvalDataDigest = ""
+		return nil
+	case !evaluates:
+		r.job.EvalDataDigest = ""
+		r.warn("--eval-data has no effect: the run does not evaluate; --set eval_strategy=steps or epoch makes it")
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("evaluation data: %w; name it with --eval-data FILE.jsonl", err)
+	}
+	var err error
+	r.job.EvalData, err = filepath.Abs(path)
 	return err
 }
 

@@ -46,6 +46,11 @@ func (r *run) begin(ctx context.Context) error {
 	if err := agree(ctx, r.group, err); err != nil {
 		return err
 	}
+	if err := r.settleWarnings(ctx); err != nil {
+		return err
+	}
+	r.started = true
+	r.early = newEarlyStopping(r.args, r.state)
 	return agreeOn(ctx, r.group, "rebuilt state (weights, moments, learning rate, position, data)", r.fingerprint())
 }
 
@@ -76,14 +81,22 @@ func (r *run) build() error {
 	if r.spec, err = model.ParseSpec([]byte(r.job.Model)); err != nil {
 		return err
 	}
+	r.savedSteps = map[int]bool{}
 	if err := r.openData(); err != nil {
+		return err
+	}
+	if err := r.openEvaluation(); err != nil {
 		return err
 	}
 	if r.plan, err = NewPlan(r.args, r.sampler.BatchesPerEpoch()); err != nil {
 		return err
 	}
 	r.plan = r.plan.from(r.job.Offset, r.sampler)
-	if r.model, err = model.New(r.spec, r.args.PerDeviceTrainBatchSize); err != nil {
+	maxRows := r.args.PerDeviceTrainBatchSize
+	if r.args.evaluates() {
+		maxRows = max(maxRows, r.args.PerDeviceEvalBatchSize)
+	}
+	if r.model, err = model.New(r.spec, maxRows); err != nil {
 		return err
 	}
 	offsets := r.borrowParams()
@@ -109,13 +122,14 @@ func (r *run) openData() error {
 		return err
 	}
 	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
-		return &DataChangedError{Path: r.job.Data, Expected: want, Found: r.table.Digest()}
+		return &DataChangedError{What: "training data", Flag: "--data", Path: r.job.Data, Expected: want, Found: r.table.Digest()}
 	}
 	r.sampler, err = newSampler(r.job.Sampler, r.args, r.table.Len(), r.group.Size(), r.group.Rank())
 	if err != nil {
 		return err
 	}
-	return r.checkColumns(r.args.PerDeviceTrainBatchSize)
+	r.batches, err = newBatches(r.table, r.spec, r.args.PerDeviceTrainBatchSize)
+	return err
 }
 
 // closeData closes what openData opened. It was only read from.
@@ -126,11 +140,14 @@ func (r *run) closeData() {
 }
 
 // DataChangedError reports data that is not what the checkpoint was trained on.
-type DataChangedError struct{ Path, Expected, Found string }
+type DataChangedError struct {
+	What, Flag            string // such as "training data", "--data"
+	Path, Expected, Found string
+}
 
 func (e *DataChangedError) Error() string {
-	return fmt.Sprintf("training data %s is not what the checkpoint was trained on: expected SHA-256 %.16s…, found %.16s…; "+
-		"name the right file with --data", e.Path, e.Expected, e.Found)
+	return fmt.Sprintf("%s %s is not what the checkpoint was trained on: expected SHA-256 %.16s…, found %.16s…; "+
+		"name the right file with %s", e.What, e.Path, e.Expected, e.Found, e.Flag)
 }
 
 // borrowParams lets the optimizer work on the model's own buffers, and returns
@@ -222,6 +239,7 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	r.setReferences()
+	r.savedSteps[r.pos.Step], r.lastSaved = true, c.Dir()
 	if err := r.restoreRandomState(c); err != nil {
 		return err
 	}
@@ -251,29 +269,31 @@ func (r *run) restorePosition(c *hf.Checkpoint) error {
 		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.ManifestFile), err)
 	}
 	r.loss = pending.of(r.group.Rank(), r.group.Size(), step)
+	r.restoreEpochEnd(manifest)
 	return nil
 }
 
-// restoreRandomState takes this rank's own generators, or derives missing ones.
+// restoreRandomState takes this rank's own generators, or derives a missing or
+// broken one, with a warning: nothing else of the run depends on them.
 func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 	rank, size := r.group.Rank(), r.group.Size()
 	random, err := c.RandomState(rank, size)
+	if err == nil {
+		r.random = random
+		if r.generator, err = rng.FromState(random.CPU); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
+	}
+	seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
+	name := filepath.Join(c.Dir(), hf.RandomStateFile(rank, size))
+	what := err.Error()
 	if errors.Is(err, hf.ErrNoRandomState) {
-		seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
-		r.warnf("%s is missing%s: rank %d's is derived from seed %d, rank %d and step %d",
-			filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), others(err), rank, r.args.Seed, rank, r.pos.Step)
-		r.generator = rng.New(seed)
-		r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
-		return nil
+		what = name + " is missing" + others(err)
 	}
-	if err != nil {
-		return err
-	}
-	r.random = random
-	r.generator, err = rng.FromState(random.CPU)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
-	}
+	r.warnf("%s: rank %d's random state is derived from seed %d, rank %d and step %d", what, rank, r.args.Seed, rank, r.pos.Step)
+	r.generator = rng.New(seed)
+	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 	return nil
 }
 
@@ -330,6 +350,9 @@ func (r *run) fingerprint() []byte {
 	for i := range r.optimizer.NumGroups() {
 		fmt.Fprintln(h, math.Float64bits(r.optimizer.LearningRate(i)))
 	}
-	fmt.Fprintln(h, r.pos, r.plan, r.table.Digest())
+	fmt.Fprintln(h, r.pos, r.plan, r.table.Digest(), r.state.Get("best_model_checkpoint"))
+	if r.eval.table != nil {
+		fmt.Fprintln(h, r.eval.table.Digest())
+	}
 	return h.Sum(nil)
 }

@@ -46,6 +46,18 @@ type run struct {
 	pos       Position
 	state     *hf.TrainerState
 	loss      lossMeter
+	eval      evaluation
+	early     *earlyStopping // nil for none
+	control   control
+	measured  measured
+
+	epochEnding bool // what is due at the end of the epoch is being done
+	owesEpoch   bool // the checkpoint was saved before that was done
+	savedSteps  map[int]bool
+	lastSaved   string // the last checkpoint, or the one resumed; "" for none
+	warnings    []string
+	started     bool // warnings are printed as they come, not gathered
+	wentOn      bool // a warning about numbers that are not finite was given
 
 	// layout is the training script's dict that the run was resumed from, whose
 	// count of epochs is epochOffset off from the number of epochs done; nil if none.
@@ -88,9 +100,20 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 	}
 	r.sayf("%v; %d rows, %d parameters; %s, %s kernels; at step %d of %d", r.divide(), r.table.Len(), r.parameters(), kernel.BLAS(), kernel.Level(), r.pos.Step, r.plan.MaxSteps)
 	begun, first := time.Now(), r.pos.Step
-	if r.pos.Step >= r.plan.MaxSteps {
+	switch {
+	case r.pos.Step >= r.plan.MaxSteps:
 		r.sayf("nothing left to do: a higher --max-steps, or num_train_epochs, trains on")
-	} else if err := r.train(ctx); err != nil {
+	case r.early.done():
+		r.sayf("nothing left to do: early stopping ended the run at step %d (a larger early_stopping_patience trains on)", r.pos.Step)
+	default:
+		if err := r.train(ctx); err != nil {
+			return err
+		}
+	}
+	if r.stopped != nil {
+		return r.stopped
+	}
+	if err := r.loadBest(ctx); err != nil {
 		return err
 	}
 	if err := agree(ctx, g, r.trace.write()); err != nil {
@@ -99,12 +122,9 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 	if n := r.pos.Step - first; n > 0 {
 		r.sayf("%d steps in %.1f s", n, time.Since(begun).Seconds())
 	}
-	switch {
-	case r.stopped != nil:
-		return r.stopped
-	case job.Resuming():
+	if job.Resuming() {
 		r.sayf("resume: OK")
-	default:
+	} else {
 		r.sayf("training from scratch: OK")
 	}
 	return nil
@@ -146,16 +166,30 @@ func (r *run) sayf(format string, args ...any) {
 	}
 }
 
-// warnf prints a warning on the rank it concerns.
+// warnf prints a warning on the rank it concerns; before the first step it is
+// kept for settleWarnings.
 func (r *run) warnf(format string, args ...any) {
+	if !r.started {
+		r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+		return
+	}
 	fmt.Fprintf(r.out.Warnings, "warning: "+format+"\n", args...)
 }
 
 // going reports that there is another update to run.
-func (r *run) going() bool { return r.pos.Step < r.plan.MaxSteps && r.stopped == nil }
+func (r *run) going() bool { return !r.control.stop && r.stopped == nil }
 
-// train runs updates until the plan or a person says stop, and the last save has ended.
+// train runs updates until the plan, early stopping or a person says stop, and
+// the last save has ended.
 func (r *run) train(ctx context.Context) error {
+	if err := r.evaluateOnStart(ctx); err != nil {
+		return err
+	}
+	if r.owesEpoch {
+		if err := r.endEpoch(ctx); err != nil {
+			return err
+		}
+	}
 	for r.going() {
 		epoch := r.pos.Epoch
 		batches := r.epochBatches(epoch)
@@ -188,21 +222,22 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		return err
 	}
 	norm := optim.ClipGradNorm(r.params, r.args.MaxGradNorm)
-	r.optimizer.Step()
-	rate := r.optimizer.LearningRate(0)
-	r.rates.Step()
-
+	apply, err := r.settleNonFinite(ctx, group, norm)
+	if err != nil {
+		return err
+	}
+	if apply {
+		r.optimizer.Step()
+	}
+	r.measured = measured{gradNorm: float64(norm), learningRate: r.optimizer.LearningRate(0)}
+	if apply {
+		r.rates.Step()
+	}
 	next, epoch := r.plan.Advance(r.pos)
-	actions := r.plan.After(r.args, next, r.loss.lastLogged)
 	r.pos = next
 	r.state.Set("global_step", next.Step)
 	r.state.Set("epoch", epoch)
-	if actions.Log {
-		if err := r.log(ctx, epoch, norm, rate); err != nil {
-			return err
-		}
-	}
-	return r.afterStep(ctx, actions, r.reducer.agreed())
+	return r.afterUpdate(ctx, r.reducer.agreed())
 }
 
 // gradients leaves in the model the mean over ranks of the group's gradient.
@@ -218,7 +253,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 			r.reducer.begin(ctx, r.wishes())
 			r.model.OnGradientReady(r.reducer.gradientReady)
 		}
-		loss, err := r.model.ForwardBackward(batch, float32(len(group)))
+		loss, err := r.backward(batch, float32(len(group)))
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {
@@ -238,13 +273,14 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 }
 
 // log appends an entry to the log history and prints it.
-func (r *run) log(ctx context.Context, epoch float64, norm float32, rate float64) error {
+func (r *run) log(ctx context.Context) error {
 	loss, err := r.loss.drain(ctx, r.group, r.pos.Step)
 	if err != nil {
 		return err
 	}
+	epoch, norm, rate := r.state.Epoch(), r.measured.gradNorm, r.measured.learningRate
 	r.state.AppendLog(map[string]any{
-		"epoch": epoch, "grad_norm": float64(norm), "learning_rate": rate, "loss": loss, "step": int64(r.pos.Step),
+		"epoch": epoch, "grad_norm": norm, "learning_rate": rate, "loss": loss, "step": int64(r.pos.Step),
 	})
 	r.sayf("step %*d/%d  epoch %.2f  loss %.6g  grad_norm %.6g  learning_rate %.6g",
 		len(fmt.Sprint(r.plan.MaxSteps)), r.pos.Step, r.plan.MaxSteps, epoch, loss, norm, rate)

@@ -66,15 +66,3 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 		},
 	}
 }
-
-// manifestExtra are manifest.json's keys beyond the known ones.
-func (r *run) manifestExtra(pending pendingLoss) map[string]any {
-	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
-	if r.job.ParamGroups != decayGroups {
-		extra[paramGroupsKey] = r.job.ParamGroups
-	}
-	if r.plan.Offset.in(r.plan, r.pos.Step) {
-		extra[offsetKey] = r.plan.Offset.encode()
-	}
-	return extra
-}

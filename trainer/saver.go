@@ -124,6 +124,7 @@ func (r *run) startSave(ctx context.Context, last bool) error {
 	if err := fault.At("gather"); err != nil {
 		return err
 	}
+	r.noteBestCheckpoint()
 	randomStates, err := r.gatherRandomStates(ctx)
 	if err != nil {
 		return err
@@ -139,6 +140,7 @@ func (r *run) startSave(ctx context.Context, last bool) error {
 		r.saver.start(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last), r.scriptDict(r.lastLoss))
 	}
 	r.unsettled = true
+	r.savedSteps[r.pos.Step], r.lastSaved = true, r.checkpointPath()
 	if r.job.SaveMode == SaveSync {
 		return r.settleSave(ctx)
 	}
@@ -199,28 +201,16 @@ func (r *run) reportSave(s *saved) {
 	}
 }
 
-// afterStep saves when the plan or a person says so, and stops when told to.
-// asked is what the ranks agreed on with the step's gradients.
-func (r *run) afterStep(ctx context.Context, actions Actions, asked wishes) error {
-	r.reportSave(r.saver.poll())
-	if asked.settle {
-		if err := r.settleSave(ctx); err != nil {
-			return err
-		}
+// leave notes that the run was asked to stop, and that its state is being saved.
+func (r *run) leave() {
+	r.stopped = &StoppedError{
+		Reason: r.requests.reason(), Step: r.pos.Step, MaxSteps: r.plan.MaxSteps, WorldSize: r.group.Size(),
+		Checkpoint: r.checkpointPath(),
 	}
-	if actions.Save || asked.save || asked.stop {
-		if err := r.startSave(ctx, actions.Stop); err != nil {
-			return err
-		}
-	}
-	if asked.stop && !actions.Stop {
-		r.stopped = &StoppedError{
-			Reason: r.requests.reason(), Step: r.pos.Step, MaxSteps: r.plan.MaxSteps, WorldSize: r.group.Size(),
-			Checkpoint: filepath.Join(r.job.OutputDir, hf.DirName(r.pos.Step)),
-		}
-	}
-	return nil
 }
+
+// checkpointPath is the checkpoint directory of the present step.
+func (r *run) checkpointPath() string { return filepath.Join(r.job.OutputDir, hf.DirName(r.pos.Step)) }
 
 // saveMode checks --save-mode.
 func saveMode(mode string) (string, error) {

@@ -16,6 +16,9 @@ func (r *run) setReferences() {
 	s.Set("train_batch_size", r.args.PerDeviceTrainBatchSize)
 	s.Set("logging_steps", r.plan.LoggingSteps)
 	s.Set("save_steps", r.plan.SaveSteps)
+	if r.plan.EvalSteps > 0 {
+		s.Set("eval_steps", r.plan.EvalSteps)
+	}
 	s.Set("is_local_process_zero", true)
 	s.Set("is_world_process_zero", true)
 	s.Set("trial_name", nil)
@@ -31,14 +34,61 @@ func (r *run) callbackStates(last bool) map[string]any {
 	if states == nil {
 		states = map[string]any{}
 	}
+	if r.early != nil {
+		states[earlyStoppingName] = r.early.state()
+	}
 	states["TrainerControl"] = map[string]any{
 		"args": map[string]any{
-			"should_epoch_stop": false, "should_evaluate": false, "should_log": false,
+			"should_epoch_stop": false, "should_evaluate": false, "should_log": r.control.log,
 			"should_save": true, "should_training_stop": last,
 		},
 		"attributes": map[string]any{},
 	}
 	return states
+}
+
+// Keys of manifest.json besides those that every checkpoint has.
+const (
+	evalDataKey = "eval_data" // path and SHA-256 of the evaluation data
+	epochEndKey = "epoch_end" // what the log needs where an epoch's end is still to be settled
+)
+
+// manifestExtra is what the manifest holds for this package alone.
+func (r *run) manifestExtra(pending pendingLoss) map[string]any {
+	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
+	if r.job.ParamGroups != decayGroups {
+		extra[paramGroupsKey] = r.job.ParamGroups
+	}
+	if r.plan.Offset.in(r.plan, r.pos.Step) {
+		extra[offsetKey] = r.plan.Offset.encode()
+	}
+	if r.eval.table != nil {
+		extra[evalDataKey] = map[string]any{"path": r.job.EvalData, "sha256": r.eval.table.Digest()}
+	}
+	if r.owesEpochEnd() {
+		extra[epochEndKey] = map[string]any{"grad_norm": r.measured.gradNorm, "learning_rate": r.measured.learningRate}
+	}
+	return extra
+}
+
+// evalDataOf is the evaluation data that a manifest names; "" for none.
+func evalDataOf(m *hf.Manifest) (path, digest string) {
+	fields, _ := m.Extra[evalDataKey].(map[string]any)
+	path, _ = fields["path"].(string)
+	digest, _ = fields["sha256"].(string)
+	return path, digest
+}
+
+// restoreEpochEnd finds whether the checkpoint was saved at an epoch's end before
+// that was logged and evaluated.
+func (r *run) restoreEpochEnd(m *hf.Manifest) {
+	fields, ok := m.Extra[epochEndKey].(map[string]any)
+	if !ok {
+		return
+	}
+	r.owesEpoch = true
+	r.measured.gradNorm, _ = fields["grad_norm"].(float64)
+	r.measured.learningRate, _ = fields["learning_rate"].(float64)
 }
 
 // pendingKey is manifest.json's key for the losses that no log entry holds yet.

@@ -63,8 +63,8 @@ func DecodeTrainerState(data []byte) (*TrainerState, error) {
 }
 
 var (
-	intKeys    = []string{"global_step", "max_steps", "num_train_epochs", "train_batch_size", "num_input_tokens_seen"}
-	numberKeys = []string{"epoch", "total_flos", "logging_steps", "eval_steps", "save_steps"}
+	intKeys    = []string{"global_step", "max_steps", "num_train_epochs", "train_batch_size", "num_input_tokens_seen", "best_global_step"}
+	numberKeys = []string{"epoch", "total_flos", "logging_steps", "eval_steps", "save_steps", "best_metric"}
 )
 
 func (s *TrainerState) check() error {
@@ -84,6 +84,10 @@ func (s *TrainerState) check() error {
 		case slices.Contains(numberKeys, key):
 			if _, err := pyobj.AsFloat(v); err != nil {
 				return fmt.Errorf("key %q: expected a number, found %s", key, typeName(v))
+			}
+		case key == "best_model_checkpoint":
+			if _, ok := v.(string); !ok {
+				return fmt.Errorf("key %q: expected a str, found %s", key, typeName(v))
 			}
 		case key == "log_history":
 			if err := checkLog(v); err != nil {
@@ -172,6 +176,25 @@ func (s *TrainerState) SaveSteps() float64 { return s.number("save_steps") }
 
 // EvalSteps is described at [TrainerState.LoggingSteps].
 func (s *TrainerState) EvalSteps() float64 { return s.number("eval_steps") }
+
+// BestMetric is the best value so far of the metric that models are compared by;
+// ok is false before the first one.
+func (s *TrainerState) BestMetric() (value float64, ok bool) {
+	if s.fields["best_metric"] == nil {
+		return 0, false
+	}
+	return s.number("best_metric"), true
+}
+
+// BestGlobalStep is the step at which the best value was measured; 0 for none.
+func (s *TrainerState) BestGlobalStep() int { return s.integer("best_global_step") }
+
+// BestModelCheckpoint is the path of the best model's checkpoint, absolute or
+// relative to the directory that the run was started in; "" for none.
+func (s *TrainerState) BestModelCheckpoint() string {
+	path, _ := s.fields["best_model_checkpoint"].(string)
+	return path
+}
 
 func (s *TrainerState) integer(key string) int {
 	n, _ := s.fields[key].(int64)

@@ -117,6 +117,29 @@ func TestTrainerStateContinues(t *testing.T) {
 	}
 }
 
+func TestTrainerStateBest(t *testing.T) {
+	for text, want := range map[string]struct {
+		metric float64
+		found  bool
+		step   int
+		path   string
+	}{
+		`{"global_step": 9}`: {},
+		`{"global_step": 9, "best_metric": null, "best_global_step": null, "best_model_checkpoint": null}`:             {},
+		`{"global_step": 9, "best_metric": 1, "best_global_step": 4, "best_model_checkpoint": "out dir/checkpoint-4"}`: {1, true, 4, "out dir/checkpoint-4"},
+		`{"global_step": 9, "best_metric": -Infinity}`:                                                                 {metric: math.Inf(-1), found: true},
+	} {
+		s, err := DecodeTrainerState([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		metric, found := s.BestMetric()
+		if metric != want.metric || found != want.found || s.BestGlobalStep() != want.step || s.BestModelCheckpoint() != want.path {
+			t.Errorf("%s: best %v %v at %d in %q", text, metric, found, s.BestGlobalStep(), s.BestModelCheckpoint())
+		}
+	}
+}
+
 func TestDecodeTrainerStateRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                 "line 1 column 1",
@@ -133,6 +156,10 @@ func TestDecodeTrainerStateRefuses(t *testing.T) {
 		stateWith("log_history", `{}`):     `key "log_history": expected a list, found dict`,
 		stateWith("log_history", `null`):   `key "log_history": expected a list, found None`,
 		stateWith("log_history", `[{},1]`): `key "log_history": [1]: expected a dict, found int`,
+
+		stateWith("best_metric", `"low"`):         `key "best_metric": expected a number, found str`,
+		stateWith("best_global_step", `2.5`):      `key "best_global_step": expected an int, found float`,
+		stateWith("best_model_checkpoint", `[2]`): `key "best_model_checkpoint": expected a str, found list`,
 	} {
 		if _, err := DecodeTrainerState([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want … %s", text, err, want)

@@ -16,10 +16,13 @@ import (
 func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *string) {
 	fs.StringVar(&r.Data, "data", "", "training data: a `FILE` of JSON Lines, CSV, Parquet, Arrow, NPY, NPZ or safetensors, or a directory of datasets' save_to_disk (on resume: the checkpoint's own)")
 	fs.StringVar(&r.Model, "model", "", "model description: a YAML `FILE` (on resume: the checkpoint's own)")
+	fs.StringVar(&r.EvalData, "eval-data", "", "evaluation data: a `FILE` as for --data (see eval_strategy in docs/arguments.md)")
 	fs.StringVar(&r.Config, "config", "", "training arguments under the Trainer's names: a YAML `FILE` (see docs/arguments.md)")
 	fs.StringArrayVar(&r.Set, "set", nil, "`NAME=VALUE` of one training argument, as in --set learning_rate=1e-3 (repeatable; wins over --config)")
 	fs.StringVar(&r.OutputDir, "output-dir", "", "`DIR` for checkpoints (default: train: out; resume: the checkpoint's parent)")
 	fs.BoolVar(&r.Trace, "trace", false, "write trace-rankR.json: the rows of each micro-batch trained on")
+	fs.BoolVar(&r.Strict, "strict", false, "refuse what would be a warning: a missing random state, a skipped checkpoint, …")
+	fs.StringVar(&r.OnNaN, "on-nan", "", "`stop|skip|go-on`: what to do at a loss or gradient that is not finite (default stop)")
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	fs.StringArrayVar(&r.Skip, "skip", nil, "`NAME` of weights to leave out, * for any characters; such parameters start anew (repeatable)")
 	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
