@@ -20,7 +20,7 @@ type stuckNotices struct {
 }
 
 func (s stuckNotices) Send(ctx context.Context, to int, m *wire.Message) error {
-	if m.Header.Kind == wire.Notice {
+	if m.Kind == wire.Notice {
 		select {
 		case <-ctx.Done():
 			s.t.Error("a notice was given up while the group worked")

@@ -47,7 +47,7 @@ func buildPrograms(t *testing.T) {
 	if bin != "" {
 		return
 	}
-	dir := must[string](t)(os.MkdirTemp("", "rejoin-faults-"))
+	dir := must[string](t)(os.MkdirTemp("", "rejoin-faults-")) //nolint:usetesting // it outlives the test that builds
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "rejoin_fault", "-o", dir+string(filepath.Separator), "rejoin/cmd/launch", "rejoin/cmd/worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the programs: %v\n%s", err, out)

@@ -110,7 +110,7 @@ func (r *resolver) divideAnew(was, now Division, offset Offset) error {
 	if err != nil {
 		return err
 	}
-	defer table.Close()
+	defer func() { _ = table.Close() }() // it was only read from
 	rows, args := table.Len(), &r.job.Arguments
 	p, _, err := layOut(r.samplerWas(), &r.before, rows, was.WorldSize, offset)
 	if err != nil {

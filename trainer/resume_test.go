@@ -301,11 +301,15 @@ func TestAnotherWorldSizeCountsEpochsTruly(t *testing.T) {
 		steps          int // of the whole run, after
 	}{
 		"drop_last, 4 → 2": {
-			34, 4, 2, []string{"per_device_train_batch_size=3", "dataloader_drop_last=true", "num_train_epochs=2"}, 2,
+			34, 4, 2,
+			[]string{"per_device_train_batch_size=3", "dataloader_drop_last=true", "num_train_epochs=2"},
+			2,
 			"step 2 of 4 (12 rows per update (4 ranks × 3 rows × 1 accumulated)) becomes step 3 of 6 (12 rows", 6,
 		},
 		"split_batches, 4 → 2": {
-			32, 4, 2, []string{"per_device_train_batch_size=8", "accelerator_config.split_batches=true", "num_train_epochs=2"}, 3,
+			32, 4, 2,
+			[]string{"per_device_train_batch_size=8", "accelerator_config.split_batches=true", "num_train_epochs=2"},
+			3,
 			"world size 4 → 2: 8 rows per update (2 ranks × 4 rows × 1 accumulated), before 8 rows per update (4 ranks × 2 rows × 1 accumulated)", 8,
 		},
 	} {
