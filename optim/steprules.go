@@ -174,7 +174,7 @@ type annealingRule struct {
 func (a annealingRule) validate() error {
 	switch {
 	case a.tMax < 1:
-		return fmt.Errorf("T_max is %d, expected 1 or more", a.tMax)
+		return fmt.Errorf("argument T_max is %d, expected 1 or more", a.tMax)
 	case !(a.etaMin >= 0) || math.IsInf(a.etaMin, 0):
 		return fmt.Errorf("eta_min is %v, expected a finite number, 0 or more", a.etaMin)
 	}

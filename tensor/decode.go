@@ -42,8 +42,9 @@ func Float64Decoder(d DType) (decode func([]byte) float64, ok bool) {
 	case Float8E4M3FN, Float8E5M2, Float8E4M3FNUZ, Float8E5M2FNUZ, Float8E8M0FNU:
 		table := float8Table(d)
 		return func(b []byte) float64 { return table[b[0]] }, true
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // IsFloat reports whether d is a real floating-point type.
@@ -51,8 +52,9 @@ func (d DType) IsFloat() bool {
 	switch d {
 	case Float64, Float32, Float16, BFloat16, Float8E4M3FN, Float8E5M2, Float8E4M3FNUZ, Float8E5M2FNUZ, Float8E8M0FNU:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // ComplexPart is the type of each of the two parts of an element of a complex
@@ -65,8 +67,9 @@ func (d DType) ComplexPart() DType {
 		return Float32
 	case Complex32:
 		return Float16
+	default:
+		return Invalid
 	}
-	return Invalid
 }
 
 // float8Table lists the value of every byte.
@@ -93,6 +96,7 @@ func float8(d DType, b byte) float64 {
 		bias = 8
 	case Float8E5M2FNUZ:
 		mantissaBits, bias = 2, 16
+	default: // e4m3fn
 	}
 	sign, magnitude := 1.0, b&0x7f
 	if b&0x80 != 0 {

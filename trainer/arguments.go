@@ -3,9 +3,12 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"rejoin/ckpt/hf"
 )
 
 // Arguments are the training arguments that Rejoin honours, under the names and
@@ -39,9 +42,10 @@ type Arguments struct {
 	SaveSteps        float64 `arg:"save_steps"`       // below 1: a fraction of all steps
 	SaveTotalLimit   *int64  `arg:"save_total_limit"` // nil or below 1: checkpoints are not removed
 
-	DataloaderDropLast bool `arg:"dataloader_drop_last"`
-	SplitBatches       bool `arg:"accelerator_config.split_batches"`
-	EvenBatches        bool `arg:"accelerator_config.even_batches"`
+	DataloaderDropLast bool  `arg:"dataloader_drop_last"`
+	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
+	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
+	DispatchBatches    *bool `arg:"accelerator_config.dispatch_batches"` // nil: off, for tables
 }
 
 // DefaultArguments are the Trainer's defaults.
@@ -71,9 +75,15 @@ func (a *Arguments) saveTotalLimit() int {
 	return int(max(0, *a.SaveTotalLimit))
 }
 
+// DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
+func (a *Arguments) DispatchesBatches() bool {
+	return a.DispatchBatches != nil && *a.DispatchBatches
+}
+
 // changing gives, for the Trainer's arguments that would change the numbers and
-// that Rejoin does not have, the values that leave them off. All others of its
-// arguments change nothing that Rejoin computes on a CPU in float32.
+// that Rejoin does not have, the values that leave them off. One that is on is
+// refused. Those of rounding change numbers by rounding only and are said; all
+// others of the Trainer's arguments are inert: they change nothing here.
 var changing = map[string][]any{
 	"label_smoothing_factor":                  {0.0},
 	"neftune_noise_alpha":                     {nil},
@@ -84,8 +94,42 @@ var changing = map[string][]any{
 	"deepspeed":                               {nil},
 	"optim_target_modules":                    {nil},
 	"load_best_model_at_end":                  {false},
-	"accelerator_config.dispatch_batches":     {nil, false},
 	"accelerator_config.use_seedable_sampler": {true},
+}
+
+// rounding are the Trainer's arguments under which it computes in another
+// precision, or in another order, than Rejoin's float32.
+var rounding = map[string]string{
+	"bf16": "in bfloat16", "fp16": "in float16", "tf32": "in TF32", "torch_compile": "through torch.compile",
+	"fsdp": "sharded by FSDP", "use_liger_kernel": "with Liger kernels",
+}
+
+// roundingNotes says how the run whose arguments these are computed otherwise.
+func roundingNotes(values map[string]any) (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(rounding)) {
+		switch v := values[name].(type) {
+		case nil:
+		case bool:
+			if v {
+				notes = append(notes, fmt.Sprintf("%s: the run computed %s; Rejoin computes in float32, so numbers differ in rounding", name, rounding[name]))
+			}
+		case []any:
+			if len(v) > 0 {
+				notes = append(notes, fmt.Sprintf("%s: the run was %s; here every rank holds the whole model", name, rounding[name]))
+			}
+		}
+	}
+	return notes
+}
+
+// inert tells the Trainer's arguments that have no effect here.
+func inert(name string) bool {
+	if _, own := argumentFields[name]; own {
+		return false
+	}
+	_, refused := changing[name]
+	_, known := hf.DefaultArguments()[name]
+	return known && !refused
 }
 
 // Validate reports every value that cannot be trained with, at once.

@@ -48,12 +48,20 @@ func (r *run) checkColumns(maxRows int) error {
 	case r.spec.Loss() == model.CrossEntropy:
 		r.batches.class = make([]int64, maxRows)
 	case !slices.Equal(shape, []int{out}):
-		return &ColumnError{r.spec.Target(), describeRow(shape, dtype), fmt.Sprintf("a list of %d numbers", out)}
+		return &ColumnError{r.spec.Target(), describeRow(shape, dtype), listOf(out)}
 	default:
 		r.batches.outSize = out
 		r.batches.target = tensor.AlignedFloat32(maxRows * out)
 	}
 	return nil
+}
+
+// listOf spells a row of n numbers, which JSON writes as a list even if n is 1.
+func listOf(n int) string {
+	if n == 1 {
+		return "a list of 1 number, as in [1.5]"
+	}
+	return fmt.Sprintf("a list of %d numbers", n)
 }
 
 func describeRow(shape []int, dtype tensor.DType) string {

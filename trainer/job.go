@@ -12,6 +12,8 @@ import (
 type Job struct {
 	// Checkpoint is the checkpoint-N directory to go on from; "" trains from scratch.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Dict is a training script's own checkpoint, a file, to go on from; "" for none.
+	Dict string `json:"dict,omitempty"`
 	// Init is a file with the weights to begin with, when training from scratch;
 	// "" initialises them from the seed as torch would.
 	Init      string    `json:"init,omitempty"`
@@ -20,10 +22,20 @@ type Job struct {
 	OutputDir string    `json:"output_dir"`
 	Arguments Arguments `json:"arguments"`
 	WorldSize int       `json:"world_size"`
+	// Run is the run's identity: see runKey.
+	Run string `json:"run"`
+	// ExpectedSteps is how many updates the run has by the checkpoint's own
+	// state; 0 if arguments or world size have changed since.
+	ExpectedSteps int `json:"expected_steps,omitempty"`
 	// Previous is how the checkpoint's run was divided, when resuming.
 	Previous Division `json:"previous"`
+	// Recount is the progress in this run's updates, where an update's rows have
+	// changed; Offset where an epoch was gone on with, now or before.
+	Recount *Recount `json:"recount,omitempty"`
+	Offset  Offset   `json:"offset"`
 	// DataDigest is the data's SHA-256 that the checkpoint was trained on; "" if unknown.
 	DataDigest string `json:"data_digest,omitempty"`
+	Sampler    string `json:"sampler"` // SeedableRandom, Sequential or Distributed
 
 	MapLocation   string `json:"map_location"`   // as tensor.ParseMapLocation reads it
 	LocationRules string `json:"location_rules"` // "lenient" or "torch"
@@ -38,13 +50,15 @@ type Job struct {
 	// without weight decay, "flat" in one group.
 	ParamGroups string `json:"param_groups,omitempty"`
 
+	AlsoDict bool `json:"also_dict,omitempty"` // see Request
+
 	Trace     bool   `json:"trace,omitempty"`
 	Overwrite bool   `json:"overwrite,omitempty"`
-	SaveMode  string `json:"save_mode"` // SaveAsync or SaveSync: when, never what
+	SaveMode  string `json:"save_mode,omitempty"` // SaveAsync or SaveSync: when, never what
 }
 
 // Resuming tells a resume from a run from scratch.
-func (j *Job) Resuming() bool { return j.Checkpoint != "" }
+func (j *Job) Resuming() bool { return j.Checkpoint != "" || j.Dict != "" }
 
 // without are the checkpoint's files that the job does not read.
 func (j *Job) without() (names []string) {
@@ -76,32 +90,34 @@ type Division struct {
 	Accumulation int `json:"accumulation"`
 }
 
+// divisionOf is the division that the arguments make over worldSize ranks. Under
+// split_batches their batch size is that of all ranks together.
+func divisionOf(args *Arguments, worldSize int) Division {
+	d := Division{worldSize, args.PerDeviceTrainBatchSize, args.GradientAccumulationSteps}
+	if args.SplitBatches && worldSize > 1 {
+		d.BatchSize /= worldSize
+	}
+	return d
+}
+
 // Rows is the number of rows of one update over all ranks: the global batch.
 func (d Division) Rows() int { return d.WorldSize * d.BatchSize * d.Accumulation }
 
 func (d Division) String() string {
-	return fmt.Sprintf("%d rows per update (%d ranks × %d rows × %d accumulated)", d.Rows(), d.WorldSize, d.BatchSize, d.Accumulation)
+	ranks := "ranks"
+	if d.WorldSize == 1 {
+		ranks = "rank"
+	}
+	return fmt.Sprintf("%d rows per update (%d %s × %d rows × %d accumulated)", d.Rows(), d.WorldSize, ranks, d.BatchSize, d.Accumulation)
 }
 
 // Rescale keeps the global batch when the number of ranks changes, by changing
 // the accumulation: the same rows are in each update, under the same schedule.
-// It fails where the numbers do not divide.
-func (d Division) Rescale(worldSize int) (Division, error) {
+// It cannot where the numbers do not divide.
+func (d Division) Rescale(worldSize int) (Division, bool) {
 	perMicroBatch := worldSize * d.BatchSize
-	if d.Rows()%perMicroBatch != 0 {
-		return Division{}, &DivisionError{Was: d, WorldSize: worldSize}
+	if perMicroBatch == 0 || d.Rows()%perMicroBatch != 0 {
+		return Division{}, false
 	}
-	return Division{worldSize, d.BatchSize, d.Rows() / perMicroBatch}, nil
-}
-
-// DivisionError reports a world size over which an update's rows do not divide.
-type DivisionError struct {
-	Was       Division
-	WorldSize int
-}
-
-func (e *DivisionError) Error() string {
-	return fmt.Sprintf("the checkpoint was trained with %v; %d ranks × %d rows do not divide that. "+
-		"Resume with a number of ranks that divides it, or keep %d rows per update with --set per_device_train_batch_size=… and --set gradient_accumulation_steps=…",
-		e.Was, e.WorldSize, e.Was.BatchSize, e.Was.Rows())
+	return Division{worldSize, d.BatchSize, d.Rows() / perMicroBatch}, true
 }

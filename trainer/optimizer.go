@@ -76,7 +76,7 @@ func (a *Arguments) applyOptimArgs(o *optim.Options) error {
 	case "adam":
 		flags["amsgrad"] = &o.AMSGrad
 	}
-	for _, assignment := range strings.Split(strings.ReplaceAll(*a.OptimArgs, " ", ""), ",") {
+	for assignment := range strings.SplitSeq(strings.ReplaceAll(*a.OptimArgs, " ", ""), ",") {
 		name, value, _ := strings.Cut(assignment, "=")
 		var err error
 		switch number, flag := numbers[name], flags[name]; {
@@ -88,8 +88,8 @@ func (a *Arguments) applyOptimArgs(o *optim.Options) error {
 			err = errors.New("unknown")
 		}
 		if err != nil {
-			return &ArgumentError{Name: "optim_args", Found: assignment,
-				Expected: fmt.Sprintf("name=value of optim %s: momentum, dampening or nesterov of sgd, amsgrad of adam", a.Optim)}
+			expected := fmt.Sprintf("name=value of optim %s: momentum, dampening or nesterov of sgd, amsgrad of adam", a.Optim)
+			return &ArgumentError{Name: "optim_args", Found: assignment, Expected: expected}
 		}
 	}
 	return nil
@@ -166,6 +166,9 @@ func (r *run) restoreRates(path string, step int, read func() (*pyobj.Dict, erro
 		}
 		if err := r.rates.LoadStateDict(state); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
+		}
+		if r.job.Recount != nil {
+			r.rates.Seek(r.job.Recount.Step)
 		}
 	}
 	if r.job.FreshOptimizer { // its groups' rates were in the file that is not read

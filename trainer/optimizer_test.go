@@ -156,6 +156,7 @@ func compareRatesOf(t *testing.T, oursDir, theirsDir string) {
 // args turns that round.
 func TestWhoseLearningRate(t *testing.T) {
 	rate := func(t *testing.T, out string) float64 {
+		t.Helper()
 		log := must[*hf.TrainerState](t)(openCheckpoint(t, filepath.Join(out, "checkpoint-8")).State()).LogHistory()
 		return log[4]["learning_rate"].(float64)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
@@ -33,9 +34,13 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	err = r.build()
-	if err == nil && opened != nil {
+	switch {
+	case err != nil:
+	case opened != nil:
 		err = r.restore(opened)
-	} else if err == nil {
+	case r.job.Dict != "":
+		err = r.restoreDict()
+	default:
 		err = r.initialise()
 	}
 	if err := agree(ctx, r.group, err); err != nil {
@@ -46,7 +51,11 @@ func (r *run) begin(ctx context.Context) error {
 
 // open opens the checkpoint, if there is one, and digests it.
 func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
-	if !r.job.Resuming() {
+	switch {
+	case r.job.Dict != "":
+		digest, err := digestDict(ctx, r.job.Dict)
+		return nil, digest, err
+	case !r.job.Resuming():
 		return nil, nil, nil
 	}
 	mapLocation, err := r.job.mapLocation()
@@ -73,6 +82,7 @@ func (r *run) build() error {
 	if r.plan, err = NewPlan(r.args, r.sampler.BatchesPerEpoch()); err != nil {
 		return err
 	}
+	r.plan = r.plan.from(r.job.Offset, r.sampler)
 	if r.model, err = model.New(r.spec, r.args.PerDeviceTrainBatchSize); err != nil {
 		return err
 	}
@@ -95,21 +105,24 @@ func (r *run) build() error {
 // openData opens the data and lays out this rank's part of it.
 func (r *run) openData() error {
 	var err error
-	if r.table, err = data.OpenJSONL(r.job.Data); err != nil {
+	if r.table, err = data.Open(r.job.Data); err != nil {
 		return err
 	}
 	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
 		return &DataChangedError{Path: r.job.Data, Expected: want, Found: r.table.Digest()}
 	}
-	r.sampler = data.Sampler{
-		Rows: r.table.Len(), BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
-		Seed: r.args.SamplerSeed(),
-	}
-	if err := r.sampler.Validate(); err != nil {
+	r.sampler, err = newSampler(r.job.Sampler, r.args, r.table.Len(), r.group.Size(), r.group.Rank())
+	if err != nil {
 		return err
 	}
 	return r.checkColumns(r.args.PerDeviceTrainBatchSize)
+}
+
+// closeData closes what openData opened. It was only read from.
+func (r *run) closeData() {
+	if r.table != nil {
+		_ = r.table.Close()
+	}
 }
 
 // DataChangedError reports data that is not what the checkpoint was trained on.
@@ -199,6 +212,10 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	r.sayTags(c.Dir(), c.Tags())
+	if n := r.job.ExpectedSteps; n > 0 && n != r.plan.MaxSteps && r.group.Rank() == 0 {
+		r.warnf("%s says the run has %d updates, but this data and these arguments make %d: is it the data that the run was trained on?",
+			filepath.Join(c.Dir(), hf.StateFile), n, r.plan.MaxSteps)
+	}
 	r.state = state
 	r.restoreBest()
 	if err := r.restorePosition(c); err != nil {
@@ -215,13 +232,18 @@ func (r *run) restore(c *hf.Checkpoint) error {
 // which hold the same rows whatever the world size: see Division.Rescale.
 func (r *run) restorePosition(c *hf.Checkpoint) error {
 	step := r.state.GlobalStep()
+	recounted := r.job.Recount
+	if recounted != nil {
+		step = recounted.Step
+		r.state.Set("global_step", step)
+	}
 	r.pos = r.plan.PositionAt(step)
 	r.loss.lastLogged = step
 	if r.trace != nil {
 		r.trace.FirstStep = step
 	}
 	manifest, err := c.Manifest()
-	if err != nil || manifest == nil {
+	if err != nil || manifest == nil || recounted != nil { // losses of other steps cannot be averaged with new ones
 		return err
 	}
 	pending, err := decodePending(manifest)
@@ -238,7 +260,8 @@ func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 	random, err := c.RandomState(rank, size)
 	if errors.Is(err, hf.ErrNoRandomState) {
 		seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
-		r.warnf("%v; this rank's random state is derived from seed %d, rank %d and step %d", err, r.args.Seed, rank, r.pos.Step)
+		r.warnf("%s is missing%s: rank %d's is derived from seed %d, rank %d and step %d",
+			filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), others(err), rank, r.args.Seed, rank, r.pos.Step)
 		r.generator = rng.New(seed)
 		r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 		return nil
@@ -252,6 +275,14 @@ func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
 	}
 	return nil
+}
+
+// others lists the random states that are there instead of a missing one.
+func others(err error) string {
+	if missing := (*hf.MissingRandomStateError)(nil); errors.As(err, &missing) && len(missing.Found) > 0 {
+		return " (the checkpoint has " + strings.Join(missing.Found, ", ") + ")"
+	}
+	return ""
 }
 
 // derivedSeed mixes seed, rank and step into one seed (splitmix64's finaliser),

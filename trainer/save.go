@@ -11,6 +11,13 @@ import (
 // Version is the program's, as manifest.json records it.
 const Version = "0.1.0"
 
+// samplesSeen is the number of rows that all ranks together have trained on;
+// rows that only fill up a last round are not counted.
+func (r *run) samplesSeen() int64 {
+	rows := r.table.Len()
+	return int64(r.pos.Epoch)*int64(rows) + int64(r.plan.rowsDone(r.pos, rows, perRound(r.args, r.group.Size())))
+}
+
 // gatherRandomStates brings every rank's random state to every rank; each is
 // about 14 KB.
 func (r *run) gatherRandomStates(ctx context.Context) ([]*hf.RandomState, error) {
@@ -47,12 +54,12 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 		Manifest: hf.Manifest{
 			Rejoin:      Version,
 			WorldSize:   r.group.Size(),
-			SamplesSeen: r.plan.SamplesSeen(r.pos, r.args.PerDeviceTrainBatchSize, r.group.Size()),
+			SamplesSeen: r.samplesSeen(),
 			Arguments:   r.args.Map(),
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
 			ModelYAML:   r.job.Model,
-			Sampler:     "seedable_random",
+			Sampler:     r.job.Sampler,
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
 			Extra:       r.manifestExtra(pending),
@@ -62,9 +69,12 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 
 // manifestExtra are manifest.json's keys beyond the known ones.
 func (r *run) manifestExtra(pending pendingLoss) map[string]any {
-	extra := map[string]any{pendingKey: pending.encode()}
+	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
 	if r.job.ParamGroups != decayGroups {
 		extra[paramGroupsKey] = r.job.ParamGroups
+	}
+	if r.plan.Offset.in(r.plan, r.pos.Step) {
+		extra[offsetKey] = r.plan.Offset.encode()
 	}
 	return extra
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"rejoin/ckpt/dictfile"
 	"rejoin/ckpt/hf"
 	"rejoin/internal/fault"
 )
@@ -31,22 +32,27 @@ type saver struct {
 type saved struct {
 	path    string
 	outcome hf.Outcome
+	dict    string // a training script's dict that was written too; "" for none
 	err     error
 	rotated hf.Rotated
 }
 
-// start begins to write contents, which must not change any more. The save
-// before must be settled.
-func (s *saver) start(ctx context.Context, contents hf.Contents) {
+// start begins to write contents and, if not nil, dict, which must not change
+// any more. The save before must be settled.
+func (s *saver) start(ctx context.Context, contents hf.Contents, dict *scriptDict) {
 	done := make(chan saved, 1)
 	s.inFlight = done
-	go func() { done <- s.write(ctx, contents) }()
+	go func() { done <- s.write(ctx, contents, dict) }()
 }
 
 // write publishes a checkpoint, or leaves things as they were, and then rotates.
-func (s *saver) write(ctx context.Context, contents hf.Contents) saved {
+func (s *saver) write(ctx context.Context, contents hf.Contents, dict *scriptDict) saved {
 	result := saved{path: filepath.Join(s.dir, hf.DirName(contents.Step))}
-	if result.outcome, result.err = s.publish(ctx, contents); result.err != nil || s.limit <= 0 {
+	result.outcome, result.err = s.publish(ctx, contents)
+	if result.err == nil && dict != nil {
+		result.dict, result.err = dict.path, dictfile.Write(dict.path, dict.object)
+	}
+	if result.err != nil || s.limit <= 0 {
 		return result
 	}
 	best, _ := contents.State.Get("best_model_checkpoint").(string)
@@ -125,7 +131,8 @@ func (r *run) startSave(ctx context.Context, last bool) error {
 		return err
 	}
 	if r.group.Rank() == 0 {
-		r.saver.start(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last))
+		contents := r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last)
+		r.saver.start(ctx, contents, r.scriptDict(&contents))
 	}
 	r.unsettled = true
 	if r.job.SaveMode == SaveSync {
@@ -173,6 +180,9 @@ func (r *run) reportSave(s *saved) {
 		r.sayf("%s: saved, in place of a different one", s.path)
 	default:
 		r.sayf("%s: saved", s.path)
+	}
+	if s.dict != "" && s.err == nil {
+		r.sayf("%s: saved, as a training script's dict", s.dict)
 	}
 	for _, path := range s.rotated.Removed {
 		r.sayf("%s: removed, as save_total_limit is %d", path, r.saver.limit)

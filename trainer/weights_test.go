@@ -89,8 +89,7 @@ func TestInitThatDoesNotFitIsRefused(t *testing.T) {
 			r := fromInit(writeTorch(t, pyobj.NewDict(tc.keys...)), out)
 			r.Skip, r.AllowMissing = tc.skip, tc.allowMissing
 			_, errs := tryRanks(t, r)
-			var mismatch *names.MismatchError
-			if !errors.As(errs[0], &mismatch) {
+			if _, ok := errors.AsType[*names.MismatchError](errs[0]); !ok {
 				t.Fatalf("err = %v", errs[0])
 			}
 			for _, part := range tc.says {

@@ -1,9 +1,11 @@
 package compare
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"rejoin/ckpt/names"
 	"rejoin/ckpt/source"
@@ -128,12 +130,7 @@ func (c *comparer) sections(a, b *source.Source) ([]*section, []*section, error)
 		return fileSections(a), fileSections(b), nil
 	}
 	if a.Kind == source.Directory && b.Kind == source.Directory {
-		sa, err := c.directory(a)
-		if err != nil {
-			return nil, nil, err
-		}
-		sb, err := c.directory(b)
-		return sa, sb, err
+		return c.directory(a), c.directory(b), nil
 	}
 	var both [2][]*section
 	for i, s := range []*source.Source{a, b} {
@@ -162,7 +159,7 @@ func partSection(p *source.Part, name string) *section {
 // weightsName is the section of a directory's weights, in whatever files.
 const weightsName = "weights"
 
-func (c *comparer) directory(s *source.Source) ([]*section, error) {
+func (c *comparer) directory(s *source.Source) []*section {
 	var out []*section
 	for _, p := range s.Parts {
 		switch {
@@ -176,7 +173,7 @@ func (c *comparer) directory(s *source.Source) ([]*section, error) {
 			out = append(out, w)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // weights is the section of a source's model.
@@ -189,7 +186,7 @@ func (c *comparer) weights(s *source.Source) (*section, error) {
 		c.note("%s: the weights are under %q", s.Path, wrapper)
 	}
 	if stack := names.CommonWrappers(sd.Names()); c.options.Peel && len(stack) > 0 {
-		prefix := joined(stack)
+		prefix := strings.Join(stack, "")
 		c.note("%s: the prefix %q, which every key has, was taken off", s.Path, prefix)
 		if sd, err = names.Renamed(sd, func(key string) string { return key[len(prefix):] }); err != nil {
 			return nil, err
@@ -200,15 +197,14 @@ func (c *comparer) weights(s *source.Source) (*section, error) {
 		t, _ := sd.Get(name)
 		out.add(name, tree.Leaf{Keys: []string{name}, Value: t})
 	}
-	return out, nil
-}
-
-func joined(parts []string) string {
-	out := ""
-	for _, p := range parts {
-		out += p
+	for _, p := range s.Parts {
+		for _, l := range p.Leaves {
+			if _, raw := l.Value.(*source.RawTensor); raw {
+				out.add(l.Path(), l)
+			}
+		}
 	}
-	return out
+	return out, nil
 }
 
 func (c *comparer) note(format string, args ...any) {
@@ -254,7 +250,7 @@ func (c *comparer) section(ctx context.Context, a, b *section) error {
 func (c *comparer) hintPrefix(a, b *section) {
 	for i, s := range []*section{a, b} {
 		other := []*section{b, a}[i]
-		stack := joined(names.CommonWrappers(s.keys))
+		stack := strings.Join(names.CommonWrappers(s.keys), "")
 		if stack == "" || len(s.keys) == 0 {
 			continue
 		}
@@ -271,11 +267,23 @@ func describe(l tree.Leaf) string {
 	if t := l.Tensor(); t != nil {
 		return t.String()
 	}
+	if raw, ok := l.Value.(*source.RawTensor); ok {
+		return raw.String()
+	}
 	return tree.Repr(l.Value)
 }
 
 func (c *comparer) leaf(file, key string, a, b tree.Leaf) error {
 	ta, tb := a.Tensor(), b.Tensor()
+	ra, isRawA := a.Value.(*source.RawTensor)
+	rb, isRawB := b.Value.(*source.RawTensor)
+	if isRawA && isRawB {
+		c.result.Tensors++
+		if ra.String() != rb.String() || !bytes.Equal(ra.Data, rb.Data) {
+			c.add(Entry{File: file, Key: key, Kind: Values, A: describe(a), B: describe(b) + ", as bytes"})
+		}
+		return nil
+	}
 	if ta == nil || tb == nil {
 		c.result.Others++
 		if !sameValue(a.Value, b.Value) {

@@ -122,8 +122,9 @@ func (r *reader) text(element int) string {
 		return fmt.Sprint(float32(r.value(element)))
 	case tensor.Bool:
 		return map[bool]string{true: "True", false: "False"}[r.value(element) != 0]
+	default:
+		return fmt.Sprint(r.value(element))
 	}
-	return fmt.Sprint(r.value(element))
 }
 
 type comparison struct {

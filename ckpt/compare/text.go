@@ -105,8 +105,9 @@ func (e Entry) sides() string {
 			}
 		}
 		return strings.Join(parts, "; ")
+	default:
+		return clip(e.A) + " ≠ " + clip(e.B)
 	}
-	return clip(e.A) + " ≠ " + clip(e.B)
 }
 
 func clip(s string) string {

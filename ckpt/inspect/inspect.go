@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"rejoin/ckpt/safetensors"
 	"rejoin/ckpt/source"
 	"rejoin/ckpt/tree"
 	"rejoin/tensor"
@@ -79,15 +78,13 @@ func (in *inspector) file(p *source.Part) {
 // leaves lists a file's tensors and other values.
 func (in *inspector) leaves(p *source.Part) {
 	for _, l := range p.Leaves {
-		t := l.Tensor()
-		if t == nil {
+		if t := l.Tensor(); t != nil {
+			in.tensor(p, l, t)
+		} else if raw, ok := l.Value.(*source.RawTensor); ok {
+			in.raw(p, l, raw)
+		} else {
 			in.other(p, l)
-			continue
 		}
-		in.tensor(p, l, t)
-	}
-	if c := p.Checkpoint; c != nil && c.Safetensors() != nil {
-		in.unsupported(p, c.Safetensors().Unsupported())
 	}
 }
 
@@ -99,19 +96,19 @@ func (in *inspector) other(p *source.Part, l tree.Leaf) {
 	in.report.Others = append(in.report.Others, o)
 }
 
-// unsupported lists the tensors of a dtype that is not known here: their place
-// is known, so nothing else is hidden by them.
-func (in *inspector) unsupported(p *source.Part, entries []safetensors.Entry) {
-	for _, e := range entries {
-		in.report.Tensors = append(in.report.Tensors, Tensor{
-			File: p.Name, Key: e.Name, DType: e.DType, Shape: e.Shape, Stride: tensor.ContiguousStride(e.Shape), Device: "cpu",
-			Bytes: int64(e.End - e.Begin), StoredBytes: int64(e.End - e.Begin), keys: []string{e.Name}, at: in.next(),
-		})
-		in.tensors = append(in.tensors, nil)
-		in.report.Totals.Tensors++
-		in.report.Totals.Bytes += int64(e.End - e.Begin)
-		in.report.Totals.StoredBytes += int64(e.End - e.Begin)
-	}
+// raw lists a tensor of a dtype that is not known here: its place is known, so
+// it hides nothing else and can be hashed.
+func (in *inspector) raw(p *source.Part, l tree.Leaf, raw *source.RawTensor) {
+	size := int64(len(raw.Data))
+	in.report.Tensors = append(in.report.Tensors, Tensor{
+		File: p.Name, Key: l.Path(), DType: raw.DType, Shape: filled(raw.Shape), Stride: filled(tensor.ContiguousStride(raw.Shape)), Device: "cpu",
+		Bytes: size, StoredBytes: size, keys: l.Keys, at: in.next(), raw: raw.Data,
+	})
+	in.tensors = append(in.tensors, nil)
+	total := &in.report.Totals
+	total.Tensors++
+	total.Bytes += size
+	total.StoredBytes += size
 }
 
 func (in *inspector) tensor(p *source.Part, l tree.Leaf, t *tensor.Tensor) {
@@ -173,22 +170,29 @@ func (in *inspector) hash(ctx context.Context) error {
 	done, sums := int64(0), map[string]string{}
 	for i, t := range in.tensors {
 		row := &in.report.Tensors[i]
-		if t == nil || t.Meta {
-			continue
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		place := fmt.Sprintf("%p %v %d %v %v", t.Storage, t.DType, t.Offset, t.Shape, t.Stride)
-		if sums[place] == "" {
-			data, err := t.Bytes()
-			if err != nil {
-				return fmt.Errorf("%s: key %s: %w", row.File, row.Key, err)
+		if t != nil && t.Meta {
+			continue
+		}
+		place, data := "", row.raw
+		if t != nil {
+			place = fmt.Sprintf("%p %v %d %v %v", t.Storage, t.DType, t.Offset, t.Shape, t.Stride)
+		}
+		if row.SHA256 = sums[place]; row.SHA256 == "" {
+			var err error
+			if t != nil {
+				if data, err = t.Bytes(); err != nil {
+					return fmt.Errorf("%s: key %s: %w", row.File, row.Key, err)
+				}
 			}
 			sum := sha256.Sum256(data)
-			sums[place] = hex.EncodeToString(sum[:])
+			row.SHA256 = hex.EncodeToString(sum[:])
 		}
-		row.SHA256 = sums[place]
+		if place != "" {
+			sums[place] = row.SHA256
+		}
 		done += row.Bytes
 		if in.options.Progress != nil {
 			in.options.Progress(done, in.report.Totals.Bytes)

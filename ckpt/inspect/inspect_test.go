@@ -281,3 +281,21 @@ func ExampleReport_WriteText() {
 	//   lm_head.weight  float32  [7 9]  252 B  cpu  tied to embed.weight
 	// 504 B in 2 tensors, 126 elements; 252 B stored
 }
+
+// D06: a dtype that is not known hides nothing: it is listed, hashed, and
+// compared as bytes.
+func TestUnknownDType(t *testing.T) {
+	header := `{"odd":{"dtype":"F4","shape":[4],"data_offsets":[0,2]},"w":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`
+	for len(header)%8 != 0 {
+		header += " "
+	}
+	path := filepath.Join(t.TempDir(), "f4.safetensors")
+	if err := os.WriteFile(path, []byte(string([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0})+header+"ab\x00\x00\x80\x3f"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := report(t, path, inspect.Options{Hash: true})
+	if len(r.Tensors) != 2 || r.Tensors[1].Key != "odd" || r.Tensors[1].DType != "F4" ||
+		r.Tensors[1].SHA256 != "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603" || r.Totals.Bytes != 6 {
+		t.Errorf("%+v", r)
+	}
+}

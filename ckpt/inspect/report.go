@@ -55,6 +55,7 @@ type Tensor struct {
 
 	keys []string // the key's parts
 	at   int      // its place among all values
+	raw  []byte   // of a dtype that is not known here
 }
 
 // Other is a value that is no tensor.

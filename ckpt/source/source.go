@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,8 +136,24 @@ func (p *Part) list() ([]tree.Leaf, error) {
 		t, _ := sd.Get(name)
 		leaves = append(leaves, tree.Leaf{Keys: []string{name}, Value: t})
 	}
+	if safe := p.Checkpoint.Safetensors(); safe != nil {
+		for _, e := range safe.Unsupported() {
+			raw := &RawTensor{DType: e.DType, Shape: e.Shape, Data: safe.Raw(e)}
+			leaves = append(leaves, tree.Leaf{Keys: []string{e.Name}, Value: raw})
+		}
+	}
 	return leaves, nil
 }
+
+// RawTensor is a safetensors tensor of a dtype that package tensor lacks: its
+// bytes can be hashed and compared, its elements not read.
+type RawTensor struct {
+	DType string // the format's name, such as "F4"
+	Shape []int
+	Data  []byte
+}
+
+func (r *RawTensor) String() string { return fmt.Sprintf("%s%v", r.DType, r.Shape) }
 
 // maxJSON bounds a JSON file that is read whole, in bytes.
 const maxJSON = 256 << 20
@@ -198,9 +215,7 @@ func (s *Source) Metadata() map[string]string {
 		if p.Checkpoint == nil || s.Kind != File && p.Role != Weights {
 			continue
 		}
-		for k, v := range p.Checkpoint.Metadata() {
-			all[k] = v
-		}
+		maps.Copy(all, p.Checkpoint.Metadata())
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"rejoin/pyobj"
@@ -84,7 +85,7 @@ func (w *walker) walk(keys []string, v any) error {
 		defer delete(w.within, v)
 	}
 	for _, c := range children {
-		if err := w.walk(append(keys[:len(keys):len(keys)], c.key), c.value); err != nil {
+		if err := w.walk(append(slices.Clip(keys), c.key), c.value); err != nil {
 			return err
 		}
 	}

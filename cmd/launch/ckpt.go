@@ -33,7 +33,7 @@ func newCkpt(stdout, stderr io.Writer) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInspect(stdout, stderr), newDiff(stdout, stderr))
+	cmd.AddCommand(newInspect(stdout, stderr), newDiff(stdout, stderr), newConvert(stdout, stderr), newVerify(stdout, stderr))
 	return cmd
 }
 
@@ -124,7 +124,7 @@ func inspectPath(ctx context.Context, path string, hash, asJSON bool, stdout, st
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // read only
 	bar := newProgress(stderr, "hashing")
 	defer bar.end()
 	report, err := inspect.Inspect(ctx, s, inspect.Options{Hash: hash, Progress: bar.set})

@@ -50,12 +50,12 @@ func diffPaths(ctx context.Context, a, b string, o compare.Options, asJSON bool,
 	if err != nil {
 		return err
 	}
-	defer sa.Close()
+	defer func() { _ = sa.Close() }() // read only
 	sb, err := source.Open(b, ckpt.Options{})
 	if err != nil {
 		return err
 	}
-	defer sb.Close()
+	defer func() { _ = sb.Close() }() // read only
 	bar := newProgress(stderr, "comparing")
 	defer bar.end()
 	o.Progress = bar.set
