@@ -172,13 +172,13 @@ func (r *run) reportSave(s *saved) {
 	if s == nil {
 		return
 	}
-	switch {
-	case s.outcome == hf.Unpublished:
-	case s.outcome == hf.Kept:
+	switch s.outcome {
+	case hf.Unpublished:
+	case hf.Kept:
 		r.sayf("%s: identical to the one already there, which is kept", s.path)
-	case s.outcome == hf.Replaced:
+	case hf.Replaced:
 		r.sayf("%s: saved, in place of a different one", s.path)
-	default:
+	case hf.Saved:
 		r.sayf("%s: saved", s.path)
 	}
 	if s.dict != "" && s.err == nil {
