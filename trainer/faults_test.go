@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,13 +40,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+func makeBin() (string, error) { return os.MkdirTemp("", "rejoin-faults-") }
+
 // buildPrograms builds launch and worker with fault points, once.
 func buildPrograms(t *testing.T) {
 	t.Helper()
 	if bin != "" {
 		return
 	}
-	dir := must[string](t)(os.MkdirTemp("", "rejoin-faults-")) //nolint:usetesting // it outlives the test that builds
+	dir := must[string](t)(makeBin())
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "rejoin_fault", "-o", dir+string(filepath.Separator), "rejoin/cmd/launch", "rejoin/cmd/worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the programs: %v\n%s", err, out)
@@ -353,48 +354,5 @@ func TestFaultSecondSignalEndsAtOnce(t *testing.T) {
 	t.Logf("ended %v after the start", time.Since(begun).Round(time.Millisecond))
 	if found := must[[]hf.Found](t)(hf.List(out)); len(found) != 0 {
 		t.Errorf("it left %v", found)
-	}
-}
-
-// watchedBuffer collects output and tells when a text is in it.
-type watchedBuffer struct {
-	mu   sync.Mutex
-	buf  bytes.Buffer
-	grew chan struct{} // closed and replaced at each write
-}
-
-func (w *watchedBuffer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.grew != nil {
-		close(w.grew)
-		w.grew = nil
-	}
-	return w.buf.Write(p)
-}
-
-func (w *watchedBuffer) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-func (w *watchedBuffer) await(ctx context.Context, text string) bool {
-	for {
-		w.mu.Lock()
-		found := strings.Contains(w.buf.String(), text)
-		if w.grew == nil {
-			w.grew = make(chan struct{})
-		}
-		grew := w.grew
-		w.mu.Unlock()
-		if found {
-			return true
-		}
-		select {
-		case <-grew:
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
