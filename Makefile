@@ -15,7 +15,7 @@ bin/launch bin/worker: $(SOURCES)
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/launch ./cmd/worker
 
 demo: build ## train two workers, resume, and compare with the uninterrupted run
-	@scripts/demo.sh $(OUT)
+	@scripts/demo.sh "$(OUT)"
 
 # The race detector needs cgo, so a C compiler.
 test: ## every test
@@ -26,7 +26,7 @@ test: ## every test
 	fi
 
 check: $(LINT) cross ## formatting, vet, static analysis, import directions, module files
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 
@@ -51,4 +51,5 @@ bench: ## the benchmarks
 	$(GO) test -run '^$$' -bench . ./...
 
 clean:
-	rm -rf bin $(OUT)
+	rm -rf bin
+	[ ! -e "$(OUT)/.demo" ] || rm -rf "$(OUT)"

@@ -172,8 +172,7 @@ func (g *Group) err() error {
 	return g.verdict.final
 }
 
-// tell sends n to every other rank, each within noticeTime. The caller holds
-// g.mu.
+// tell sends n to every other rank. The caller holds g.mu.
 func (g *Group) tell(n notice) {
 	body, err := n.encode()
 	if err != nil || g.closing {
@@ -185,13 +184,34 @@ func (g *Group) tell(n notice) {
 		}
 		m := wire.NewOutgoing(wire.Header{Kind: wire.Notice, From: uint32(g.cfg.Rank), Fingerprint: wire.Fingerprint{Generation: g.cfg.Generation}}, len(body))
 		copy(m.Payload(), body)
-		g.work.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), noticeTime)
-			defer cancel()
-			// A peer that cannot be told finds out by its own means.
-			_ = g.cfg.Transport.Send(ctx, to, m)
-		})
+		g.work.Go(func() { g.deliverNotice(to, m) })
 	}
+}
+
+// deliverNotice sends a notice to one rank. A send that is given up takes its
+// connection with it, so it is not while the group may still work, however slow
+// the machine: only noticeTime after the group has failed or closed.
+func (g *Group) deliverNotice(to int, m *wire.Message) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sent := make(chan struct{})
+	g.work.Go(func() {
+		select {
+		case <-sent:
+			return
+		case <-g.failed:
+		}
+		timer := time.NewTimer(noticeTime)
+		defer timer.Stop()
+		select {
+		case <-sent:
+		case <-timer.C:
+			cancel()
+		}
+	})
+	// A peer that cannot be told finds out by its own means.
+	_ = g.cfg.Transport.Send(ctx, to, m)
+	close(sent)
 }
 
 // hear opens the hearing of g.verdict: it asks for the root cause, and after

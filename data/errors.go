@@ -11,7 +11,10 @@ type TableError struct {
 	Line    int    // counted from 1; 0 if it is not about one line
 	Column  string // "" if it is not about one column
 	Problem string
+	Err     error // the cause, if it is another error
 }
+
+func (e *TableError) Unwrap() error { return e.Err }
 
 func (e *TableError) Error() string {
 	var b strings.Builder

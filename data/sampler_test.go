@@ -20,7 +20,11 @@ import (
 type sampler interface {
 	Validate() error
 	BatchesPerEpoch() int
+	BatchesFrom(consumedRows int) int
+	BatchCounts() []int
 	Epoch(epoch int) [][]int
+	EpochFrom(epoch, consumedRows int) [][]int
+	ValidateFrom(consumedRows int) error
 }
 
 func traces(t testing.TB) map[string][][][]int {
@@ -125,7 +129,7 @@ func (c samplerCase) sampler(rank int) sampler {
 	}
 	return data.Sampler{
 		Rows: v["rows"], BatchSize: v["batch"], WorldSize: v["world"], Rank: rank,
-		DropLast: c.on("drop"), EvenBatches: c.on("even"), SplitBatches: c.on("split"),
+		DropLast: c.on("drop"), EvenBatches: c.on("even"), SplitBatches: c.on("split"), DispatchBatches: c.kind == "dispatch",
 		Sequential: !c.on("shuffle"), Seed: int64(v["seed"]),
 	}
 }
@@ -156,10 +160,13 @@ func TestSamplersEqualAccelerateAndTorch(t *testing.T) {
 			}
 			// accelerate counts a short split batch for ranks that get none of it.
 			longest = max(longest, len(got))
-			phantom := c.on("split") && !c.on("even") && c.values["world"] > 1 && len(got) < longest
+			phantom := c.kind == "accelerate" && c.on("split") && !c.on("even") && c.values["world"] > 1 && len(got) < longest
 			if want := strconv.Itoa(len(got)); length != want && !phantom {
 				t.Fatalf("%s, rank %d: %s batches, len(dataloader) is %s", c.text, rank, want, length)
 			}
+		}
+		if got := c.sampler(0).BatchCounts(); !slices.Equal(got, counts) {
+			t.Fatalf("%s: BatchCounts %v, expected %v", c.text, got, counts)
 		}
 		// Valid means: batches, and equally many for all ranks.
 		ok := slices.Min(counts) > 0 && slices.Min(counts) == slices.Max(counts)
@@ -169,7 +176,7 @@ func TestSamplersEqualAccelerateAndTorch(t *testing.T) {
 			refused++
 		}
 	})
-	if seen != 7710 || refused == 0 || refused == seen {
+	if seen != 8310 || refused == 0 || refused == seen {
 		t.Errorf("%d cases, %d refused", seen, refused)
 	}
 }
@@ -188,6 +195,10 @@ func TestSamplerValidate(t *testing.T) {
 		{data.Sampler{Rows: 9, BatchSize: 3, WorldSize: 2, SplitBatches: true, EvenBatches: true}, "multiple of the world size"},
 		{data.Sampler{Rows: 7, BatchSize: 4, WorldSize: 2, DropLast: true}, "7 rows are fewer than one round of 8 (2 ranks × 4)"},
 		{data.Sampler{Rows: 10, BatchSize: 4, WorldSize: 2}, "the last 2 rows make a batch for only 1 of 2 ranks"},
+		{data.Sampler{Rows: 10, BatchSize: 4, WorldSize: 2, Join: true, EvenBatches: true}, "set one"},
+		{data.Sampler{Rows: 10, BatchSize: 4, WorldSize: 2, Join: true, DispatchBatches: true}, "set one"},
+		{data.Sampler{Rows: 3, BatchSize: 4, WorldSize: 4, DispatchBatches: true}, "cannot divide 3 rows among 4 ranks"},
+		{data.DistributedSampler{Rows: 9, BatchSize: 4, WorldSize: 4, Join: true, DropLast: true}, "set one"},
 		{data.DistributedSampler{Rows: 0, BatchSize: 1, WorldSize: 1}, "there are 0 rows"},
 		{data.DistributedSampler{Rows: 3, BatchSize: 1, WorldSize: 4, DropLast: true}, "each of 4 ranks gets 0 of 3 rows"},
 		{data.DistributedSampler{Rows: 9, BatchSize: 4, WorldSize: 4, DropLastBatch: true}, "each of 4 ranks gets 3 of 9 rows"},

@@ -95,5 +95,5 @@ func oomHint(before, after []oomCounter) string {
 			}
 		}
 	}
-	return fmt.Sprintf("someone sent SIGKILL; not the kernel out of memory, whose count in %s did not rise", after[0].file)
+	return "someone sent it SIGKILL; it was not the kernel for want of memory"
 }

@@ -56,7 +56,7 @@ func TestOOMHint(t *testing.T) {
 		want          string
 	}{
 		{"risen", cgroup(1), cgroup(3), "likely out of memory: the kernel killed 2 process(es)"},
-		{"not risen", cgroup(1), cgroup(1), "not the kernel out of memory, whose count in /cg/memory.events did not rise"},
+		{"not risen", cgroup(1), cgroup(1), "it was not the kernel for want of memory"},
 		{"unknown", nil, nil, "likely the kernel, out of memory"},
 	}
 	for _, tt := range tests {

@@ -24,6 +24,7 @@ type Report struct {
 	LogDir      string         // where logs were kept; "": nowhere
 	OutputErr   error          // why output was lost; nil: none was
 	code        int
+	peerCodes   []int // Config.PeerFailedCodes
 }
 
 // Failure is the end of the rank that failed first, with what explains it.
@@ -44,7 +45,7 @@ func (j *job) report(outputErr error) *Report {
 	r := &Report{
 		RunID: j.cfg.RunID, NProc: j.cfg.NProc, Elapsed: j.now(),
 		Exits: v.exits, Interrupted: j.m.interrupted, OutputErr: outputErr,
-		code: v.exitCode(j.m.interrupted),
+		code: v.exitCode(j.m.interrupted), peerCodes: j.cfg.PeerFailedCodes,
 	}
 	if !j.dir.temp {
 		r.LogDir = j.dir.root
@@ -101,7 +102,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	if b.Len() > 0 && r.LogDir != "" {
 		fmt.Fprintf(&b, "  logs: %s\n", r.LogDir)
 	}
-	if r.code != 0 {
+	if r.code != 0 && (r.First == nil || r.First.Frozen || r.First.Code != r.code) {
 		fmt.Fprintf(&b, "  exit code %d\n", r.code)
 	}
 	return b.WriteTo(w)
@@ -137,6 +138,9 @@ func (r *Report) writeOthers(b *bytes.Buffer) {
 			continue
 		}
 		how := e.fate()
+		if r.First != nil && e.Signal == 0 && slices.Contains(r.peerCodes, e.Code) {
+			how = "stopped because of it"
+		}
 		if ranks[how] == nil {
 			order = append(order, how)
 		}

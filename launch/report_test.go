@@ -41,7 +41,6 @@ func TestReportText(t *testing.T) {
     ranks 0, 2: ended by the launcher with SIGTERM
     rank 5: exit code 0 after the launcher sent SIGTERM
   logs: /logs/job_1
-  exit code 7
 `},
 		{"a crash", Report{
 			First: &Failure{Exit: Exit{Rank: 0, PID: 9, Code: -1, Signal: syscall.SIGSEGV, CoreDumped: true}, Hint: "a hint"},

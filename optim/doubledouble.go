@@ -50,7 +50,7 @@ func (x doubleDouble) div(d float64) doubleDouble {
 }
 
 // power is b raised to n, rounded correctly but for ties closer than about
-// 2^-95, for 0 ≤ b < 1 and n ≥ 0. C's pow, which Python uses, errs by at most a
+// 2^-95, for finite b ≥ 0 and n ≥ 0. C's pow, which Python uses, errs by at most a
 // hair more than half a unit in the last place; math.Pow by more.
 func power(b, n float64) float64 {
 	if n != math.Trunc(n) || n > 1<<53 {
@@ -63,7 +63,56 @@ func power(b, n float64) float64 {
 		}
 		square = square.mul(square)
 	}
+	if math.IsNaN(result.hi) { // out of float64's range
+		return math.Pow(b, n)
+	}
 	return result.hi
+}
+
+// pow is b raised to e, rounded correctly but for ties closer than about 2^-95,
+// for finite b and e ≥ 0. C's pow, which Python uses, is nearly as good.
+func pow(b, e float64) float64 {
+	switch {
+	case e == math.Trunc(e) && e <= 1<<53:
+		return power(b, e)
+	case b == 0 || b == 1:
+		return b
+	}
+	x := logarithm(b).mul(doubleDouble{e, 0})
+	if math.Abs(x.hi) > 700 {
+		return math.Pow(b, e) // at the edge of what float64 holds
+	}
+	return x.exp().hi
+}
+
+// logarithm is that of b > 0: one step of Newton's from the float64 one.
+func logarithm(b float64) doubleDouble {
+	first := math.Log(b)
+	rest := doubleDouble{-first, 0}.exp().mul(doubleDouble{b, 0}).add(doubleDouble{-1, 0})
+	return doubleDouble{first, 0}.add(rest).add(doubleDouble{-rest.hi * rest.hi / 2, 0})
+}
+
+// ln2 is log(2) in three pieces.
+var ln2 = [3]float64{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, 0x1.7b57a079a1934p-111}
+
+// exp is e raised to x, |x| ≤ 710.
+func (x doubleDouble) exp() doubleDouble {
+	const halvings, terms = 6, 16 // (ln2/2^7)^17/17! is below 2^-160
+	k := math.RoundToEven(x.hi / math.Ln2)
+	r := x
+	for _, piece := range ln2 {
+		r = r.add(twoProduct(-k, piece))
+	}
+	r = doubleDouble{math.Ldexp(r.hi, -halvings), math.Ldexp(r.lo, -halvings)}
+	sum, term := doubleDouble{1, 0}, doubleDouble{1, 0}
+	for n := range terms {
+		term = term.mul(r).div(float64(n + 1))
+		sum = sum.add(term)
+	}
+	for range halvings {
+		sum = sum.mul(sum)
+	}
+	return doubleDouble{math.Ldexp(sum.hi, int(k)), math.Ldexp(sum.lo, int(k))}
 }
 
 // halfPi is π/2 in four pieces of 53 bits.

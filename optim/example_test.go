@@ -50,7 +50,7 @@ func ExampleNewSchedule() {
 		return
 	}
 	for step := range 7 {
-		fmt.Printf("%.4f ", schedule.Factor(step))
+		fmt.Printf("%.4f ", schedule.Factor(step, 1e-3))
 	}
 	// Output:
 	// 0.0000 0.5000 1.0000 0.8536 0.5000 0.1464 0.0000

@@ -12,7 +12,7 @@ type Layout [][]Slot
 
 // Slot is one parameter's place in a [Layout].
 type Slot struct {
-	// Name is the parameter's name; in a file, where there are no names, its index.
+	// Name is the parameter's name; in a file that has no names, its index.
 	Name string
 	// Shape is nil if the file has no state for the parameter, and so no shape.
 	Shape []int
@@ -29,6 +29,8 @@ func (s Slot) String() string {
 // Nothing was loaded.
 type LayoutError struct {
 	File, Model Layout
+
+	byName bool // the file names its parameters
 }
 
 // maxListed is how many parameters of a group an error lists.
@@ -43,12 +45,36 @@ func (e *LayoutError) Error() string {
 		fmt.Fprintf(&b, "\n    file:  %s", e.File.describe(i, from))
 		fmt.Fprintf(&b, "\n    model: %s", e.Model.describe(i, from))
 	}
+	if why := e.whyNotRegrouped(); why != "" {
+		b.WriteString("\n" + why)
+	}
 	b.WriteString("\nresume with the model and the parameter groups (weight decay, frozen parameters) that the checkpoint was trained with, or without the optimizer's state")
 	return b.String()
 }
 
+// whyNotRegrouped says what keeps the same number of parameters from being
+// matched across groups; "" if the numbers differ.
+func (e *LayoutError) whyNotRegrouped() string {
+	file, model := slices.Concat(e.File...), slices.Concat(e.Model...)
+	if len(file) != len(model) || e.byName {
+		return ""
+	}
+	seen := map[string]string{}
+	for _, s := range model {
+		shape := fmt.Sprint(s.Shape)
+		if other, ok := seen[shape]; ok {
+			return fmt.Sprintf("the file does not name its parameters, and their shapes do not tell which is which: %s and %s are both %s", other, s.Name, shape)
+		}
+		seen[shape] = s.Name
+	}
+	return ""
+}
+
 // mismatch names the first difference.
 func (e *LayoutError) mismatch() string {
+	if e.byName {
+		return e.nameMismatch()
+	}
 	if len(e.File) != len(e.Model) {
 		return fmt.Sprintf("the file has %d parameter groups, the model has %d", len(e.File), len(e.Model))
 	}
@@ -65,6 +91,24 @@ func (e *LayoutError) mismatch() string {
 		}
 	}
 	return "no difference"
+}
+
+// nameMismatch names a parameter that only one side has.
+func (e *LayoutError) nameMismatch() string {
+	file, model := slices.Concat(e.File...), slices.Concat(e.Model...)
+	for _, s := range model {
+		if !slices.ContainsFunc(file, func(f Slot) bool { return strings.HasSuffix(f.Name, s.Name) }) {
+			return fmt.Sprintf("the model's parameter %s is not among those that the file names", s.Name)
+		}
+	}
+	for _, f := range file {
+		for _, s := range model {
+			if strings.HasSuffix(f.Name, s.Name) && !f.fits(s) {
+				return fmt.Sprintf("parameter %s has shape %v in the file, %v in the model", s.Name, f.Shape, s.Shape)
+			}
+		}
+	}
+	return "the names of the parameters in the file are not the model's"
 }
 
 func (s Slot) fits(m Slot) bool { return s.Shape == nil || slices.Equal(s.Shape, m.Shape) }
@@ -113,9 +157,9 @@ func (l Layout) describe(i, from int) string {
 }
 
 // layout is the layout of the optimizer's own groups.
-func (a *Adam) layout() Layout {
-	l := make(Layout, len(a.groups))
-	for i, g := range a.groups {
+func (b *base) layout() Layout {
+	l := make(Layout, len(b.groups))
+	for i, g := range b.groups {
 		for _, p := range g.parameters {
 			l[i] = append(l[i], Slot{Name: p.Name, Shape: append([]int{}, p.Shape...)})
 		}

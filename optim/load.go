@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"rejoin/pyobj"
-	"rejoin/tensor"
 )
 
 // StateError says that a state dict, or a part of it, is not what torch's
@@ -35,22 +34,29 @@ var errMissing = errors.New("is missing")
 type loadedGroup struct {
 	group
 	numbers []int64
+	names   []string // nil if the file does not name parameters
 	states  []state
 }
 
 // LoadStateDict replaces the optimizer's state and options by those of a state
-// dict, as torch's load_state_dict does: groups and parameters are matched by
-// their order, and every option, the learning rate included, becomes the
-// file's. Unlike torch, it also compares shapes.
+// dict, as torch's load_state_dict does: every option, the learning rate
+// included, becomes the file's.
 //
-// Moments are converted to float32. Files of older torch load: a step that is
+// Unlike torch, which matches parameters by their order alone, it compares
+// shapes, and names if the file has "param_names" (torch from 2.6 on). If the
+// file's groups hold the same parameters divided or ordered otherwise, the
+// optimizer takes the file's groups over, which [base.Notices] then tells: by
+// name, or where there are no names by shape, if no two parameters share one.
+// State never goes to a parameter on a guess.
+//
+// Tensors are converted to float32. Files of older torch load: a step that is
 // an int, and group options that did not exist yet. A parameter without state
 // starts afresh. Keys that are not known are kept and written back.
 //
-// The error is a [*LayoutError] if groups or shapes do not fit the model, else
+// The error is a [*LayoutError] if the parameters do not fit the model's, else
 // a [*StateError]; then nothing has changed. Nothing of d is kept but copies.
-func (a *Adam) LoadStateDict(d *pyobj.Dict) error {
-	groups, err := a.readGroups(d)
+func (b *base) LoadStateDict(d *pyobj.Dict) error {
+	groups, err := b.readGroups(d)
 	if err != nil {
 		return err
 	}
@@ -58,23 +64,27 @@ func (a *Adam) LoadStateDict(d *pyobj.Dict) error {
 	if err != nil {
 		return err
 	}
-	if err := a.checkLayout(groups, states); err != nil {
+	var notices []string
+	if notices, err = b.match(groups, states); err != nil {
 		return err
 	}
+	var inexact inexactSteps
 	for i := range groups {
-		if err := groups[i].readStates(states); err != nil {
+		if err := groups[i].readStates(b.algorithm, states, &inexact); err != nil {
 			return err
 		}
 	}
 	var c pyobj.Cloner // the file's tensors may be views of a mapping
-	for i, g := range a.groups {
+	b.groups = b.groups[:0:0]
+	for i := range groups {
 		loaded := &groups[i]
 		loaded.detach(&c)
-		g.options, g.decoupled, g.initialLR, g.entries = loaded.options, loaded.decoupled, loaded.initialLR, loaded.entries
-		for j, p := range g.parameters {
+		for j, p := range loaded.parameters {
 			p.state = loaded.states[j]
 		}
+		b.groups = append(b.groups, &loaded.group)
 	}
+	b.notices = append(notices, inexact.notices()...)
 	return nil
 }
 
@@ -119,7 +129,7 @@ func keyList(d *pyobj.Dict) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *Adam) readGroups(d *pyobj.Dict) ([]loadedGroup, error) {
+func (b *base) readGroups(d *pyobj.Dict) ([]loadedGroup, error) {
 	v, ok := d.Get("param_groups")
 	if !ok {
 		return nil, stateError("", fmt.Errorf("not an optimizer's state dict: key %q is missing; it has %s", "param_groups", keyList(d)))
@@ -137,7 +147,7 @@ func (a *Adam) readGroups(d *pyobj.Dict) ([]loadedGroup, error) {
 			return nil, stateError(path, err)
 		}
 		r := groupReader{line: line, path: path}
-		groups[i] = r.read(a.decoupled)
+		groups[i] = r.read(b.algorithm)
 		if r.err != nil {
 			return nil, r.err
 		}
@@ -151,71 +161,8 @@ func (a *Adam) readGroups(d *pyobj.Dict) ([]loadedGroup, error) {
 	return groups, nil
 }
 
-// checkLayout compares groups, counts and shapes, and that no state is left over.
-func (a *Adam) checkLayout(groups []loadedGroup, states *pyobj.Dict) error {
-	listed := map[int64]bool{}
-	file := make(Layout, len(groups))
-	for i := range groups {
-		for _, n := range groups[i].numbers {
-			listed[n] = true
-			slot := Slot{Name: fmt.Sprint(n)}
-			if v, ok := states.Get(n); ok {
-				shape, err := stateShape(n, v)
-				if err != nil {
-					return err
-				}
-				slot.Shape = shape
-			}
-			file[i] = append(file[i], slot)
-		}
-	}
-	if model := a.layout(); !file.fits(model) {
-		return &LayoutError{File: file, Model: model}
-	}
-	for _, e := range states.Entries() {
-		if n, err := pyobj.AsInt(e.Key); err != nil || !listed[n] {
-			return stateError("state", fmt.Errorf("it has an entry %#v that no parameter group lists", e.Key))
-		}
-	}
-	for i := range groups {
-		groups[i].parameters = a.groups[i].parameters
-	}
-	return nil
-}
-
-func stateShape(n int64, v any) ([]int, error) {
-	entry, err := pyobj.AsDict(v)
-	if err != nil {
-		return nil, stateError(fmt.Sprintf("state[%d]", n), err)
-	}
-	if entry.Len() == 0 {
-		return nil, nil // torch takes it for a parameter that was never stepped
-	}
-	t, err := momentTensor(n, entry, "exp_avg")
-	if err != nil {
-		return nil, err
-	}
-	return append([]int{}, t.Shape...), nil
-}
-
-func momentTensor(n int64, entry *pyobj.Dict, key string) (*tensor.Tensor, error) {
-	path := fmt.Sprintf("state[%d][%q]", n, key)
-	v, ok := entry.Get(key)
-	if !ok {
-		return nil, stateError(path, fmt.Errorf("is missing; the state has %s, which is not Adam's", keyList(entry)))
-	}
-	t, err := pyobj.AsTensor(v)
-	if err != nil {
-		return nil, stateError(path, err)
-	}
-	if err := t.Check(); err != nil {
-		return nil, stateError(path, err)
-	}
-	return t, nil
-}
-
 // readStates reads the state of every parameter of the group.
-func (g *loadedGroup) readStates(states *pyobj.Dict) error {
+func (g *loadedGroup) readStates(a algorithm, states *pyobj.Dict, inexact *inexactSteps) error {
 	g.states = make([]state, len(g.numbers))
 	for j, n := range g.numbers {
 		v, ok := states.Get(n)
@@ -229,89 +176,18 @@ func (g *loadedGroup) readStates(states *pyobj.Dict) error {
 		if entry.Len() == 0 {
 			continue
 		}
-		if err := g.states[j].read(n, entry, g.parameters[j].Param, g.options.AMSGrad); err != nil {
-			return err
+		r := stateReader{number: n, entry: entry, param: g.parameters[j].Param, known: map[any]bool{}, inexact: inexact}
+		s := &g.states[j]
+		s.listed = true
+		a.readState(&r, s, g.options.AMSGrad)
+		if r.err != nil {
+			return r.err
+		}
+		for _, e := range entry.Entries() {
+			if !r.known[e.Key] {
+				s.extra = append(s.extra, e)
+			}
 		}
 	}
 	return nil
-}
-
-func (s *state) read(n int64, entry *pyobj.Dict, p *Param, amsgrad bool) error {
-	step, ok := entry.Get("step")
-	if !ok {
-		return stateError(fmt.Sprintf("state[%d][\"step\"]", n), errMissing)
-	}
-	var err error
-	if s.step, err = readStep(step); err != nil {
-		return stateError(fmt.Sprintf("state[%d][\"step\"]", n), err)
-	}
-	moments := map[string]*[]float32{"exp_avg": &s.expAvg, "exp_avg_sq": &s.expAvgSq}
-	if amsgrad {
-		moments["max_exp_avg_sq"] = &s.maxExpAvgSq
-	}
-	for _, key := range []string{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"} {
-		dst, ok := moments[key]
-		if !ok {
-			continue
-		}
-		if *dst, err = readMoment(n, entry, key, p); err != nil {
-			return err
-		}
-	}
-	for _, e := range entry.Entries() {
-		key, _ := e.Key.(string)
-		if _, known := moments[key]; !known && key != "step" {
-			s.extra = append(s.extra, e)
-		}
-	}
-	return nil
-}
-
-func readMoment(n int64, entry *pyobj.Dict, key string, p *Param) ([]float32, error) {
-	t, err := momentTensor(n, entry, key)
-	if err != nil {
-		return nil, err
-	}
-	path := fmt.Sprintf("state[%d][%q]", n, key)
-	if !t.SameShape(p.Shape) {
-		return nil, stateError(path, fmt.Errorf("has shape %v, expected %v of parameter %q", t.Shape, p.Shape, p.Name))
-	}
-	values := newMoment(len(p.Values))
-	if err := t.ReadFloat32(values); err != nil {
-		return nil, stateError(path, err)
-	}
-	return values, nil
-}
-
-// readStep reads a step count: a tensor of one element, or a number as before
-// torch 1.12.
-func readStep(v any) (float32, error) {
-	f, err := readScalar(v)
-	if err != nil {
-		return 0, err
-	}
-	if step := float32(f); step >= 0 && step <= 1<<53 {
-		return step, nil
-	}
-	return 0, fmt.Errorf("%v is not a step count", f)
-}
-
-// readScalar reads a number, or a tensor of one element: an option that was
-// given to torch as a tensor is saved as one.
-func readScalar(v any) (float64, error) {
-	t, err := pyobj.AsTensor(v)
-	if err != nil {
-		return pyobj.AsFloat(v)
-	}
-	if err := t.Check(); err != nil {
-		return 0, err
-	}
-	if n := t.NumElements(); n != 1 {
-		return 0, fmt.Errorf("expected one element, found %v", t)
-	}
-	var value [1]float32
-	if err := t.ReadFloat32(value[:]); err != nil {
-		return 0, err
-	}
-	return float64(value[0]), nil
 }

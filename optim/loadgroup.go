@@ -14,9 +14,9 @@ type groupReader struct {
 	err  error
 }
 
-// read checks the options and keeps the line as it stands, without "params" and
-// with what torch adds for files of older versions (Adam.__setstate__).
-func (r *groupReader) read(decoupled bool) loadedGroup {
+// read keeps the line as it stands, without "params", and lets the algorithm
+// read its options.
+func (r *groupReader) read(a algorithm) loadedGroup {
 	var g loadedGroup
 	for _, e := range r.line.Entries() {
 		if e.Key != "params" {
@@ -24,34 +24,56 @@ func (r *groupReader) read(decoupled bool) loadedGroup {
 		}
 	}
 	g.numbers = r.numbers()
-	o := &g.options
-	o.LR = r.number("lr")
-	o.Beta1, o.Beta2 = r.betas()
-	o.Eps = r.number("eps")
-	o.WeightDecay = r.number("weight_decay")
-	o.AMSGrad = r.boolean(&g.group, "amsgrad", false)
-	o.Maximize = r.boolean(&g.group, "maximize", false)
-	foreach := r.boolean(&g.group, "foreach", nil)
-	r.boolean(&g.group, "capturable", false)
-	r.boolean(&g.group, "differentiable", false)
-	g.decoupled = r.boolean(&g.group, "decoupled_weight_decay", false)
-	fused := r.boolean(&g.group, "fused", nil)
-	o.Implementation = r.implementation(fused, foreach)
-	if decoupled {
-		g.decoupled = true
-		g.set("decoupled_weight_decay", true)
-	}
+	g.names = r.names(len(g.numbers))
+	a.readOptions(r, &g.group)
 	if v, ok := r.line.Get("initial_lr"); ok {
 		var err error
 		g.initialLR, err = readScalar(v)
 		r.fail("initial_lr", err)
 	}
+	return g
+}
+
+// refuseOther names another optimizer's group: one that lacks mine and has theirs.
+func (r *groupReader) refuseOther(mine, theirs, otherName, ownName string) {
+	_, has := r.line.Get(mine)
+	if _, other := r.line.Get(theirs); !has && other && r.err == nil {
+		r.err = stateError(r.path, fmt.Errorf("this is the state of %s, expected %s's; resume with the optimizer that the checkpoint was trained with", otherName, ownName))
+	}
+}
+
+func (r *groupReader) check(validate func() error) {
 	if r.err == nil {
-		if err := o.validate(); err != nil {
+		if err := validate(); err != nil {
 			r.err = stateError(r.path, err)
 		}
 	}
-	return g
+}
+
+// names reads the parameters' names, which torch from 2.6 on writes for an
+// optimizer that was given named parameters; nil if there are none.
+func (r *groupReader) names(want int) []string {
+	v, ok := r.line.Get("param_names")
+	if !ok || v == nil {
+		return nil
+	}
+	items, err := pyobj.AsItems(v)
+	if err == nil && len(items) != want {
+		err = fmt.Errorf("it has %d names, the group has %d parameters", len(items), want)
+	}
+	if err != nil {
+		r.fail("param_names", err)
+		return nil
+	}
+	names := make([]string, len(items))
+	for i, item := range items {
+		name, ok := item.(string)
+		if !ok {
+			r.fail("param_names", fmt.Errorf("expected a str, found %s", pyobj.TypeName(item)))
+		}
+		names[i] = name
+	}
+	return names
 }
 
 func (r *groupReader) implementation(fused, foreach bool) Implementation {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Implementation is which of torch's three Adam loops is followed. They differ
+// Implementation is which of torch's three loops is followed. They differ
 // in the rounding of exp_avg_sq in the last elements of a parameter, and in the
 // flags that the state dict shows.
 //
@@ -38,15 +38,23 @@ func (i Implementation) String() string {
 	return fmt.Sprintf("Implementation(%d)", uint8(i))
 }
 
-// Options are the settings of one parameter group.
+// Options are the settings of one parameter group. An optimizer does not look
+// at the settings that are another's.
 type Options struct {
 	LR             float64 // learning rate, ≥ 0
-	Beta1, Beta2   float64 // decay rates of the moments, in [0, 1)
-	Eps            float64 // added to the denominator, ≥ 0
-	WeightDecay    float64 // ≥ 0; decoupled for AdamW, L2 for Adam
-	AMSGrad        bool    // divide by the largest exp_avg_sq so far
+	WeightDecay    float64 // ≥ 0; decoupled for AdamW, L2 for the others
 	Maximize       bool    // ascend instead of descend
 	Implementation Implementation
+
+	// Adam's and AdamW's.
+	Beta1, Beta2 float64 // decay rates of the moments, in [0, 1)
+	Eps          float64 // added to the denominator, ≥ 0
+	AMSGrad      bool    // divide by the largest exp_avg_sq so far
+
+	// SGD's.
+	Momentum  float64 // ≥ 0; 0 for none
+	Dampening float64 // what of the gradient is kept out of the momentum
+	Nesterov  bool    // needs momentum, and no dampening
 }
 
 // DefaultOptions are torch's own defaults, but for WeightDecay, which is 0:
@@ -55,25 +63,42 @@ func DefaultOptions() Options {
 	return Options{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 }
 
-// validate applies torch.optim.Adam's checks, and refuses NaN and infinity.
-func (o *Options) validate() error {
-	for _, f := range []struct {
-		name  string
-		value float64
-		below float64
-	}{
-		{"lr", o.LR, math.Inf(1)},
-		{"beta1", o.Beta1, 1},
-		{"beta2", o.Beta2, 1},
-		{"eps", o.Eps, math.Inf(1)},
-		{"weight_decay", o.WeightDecay, math.Inf(1)},
-	} {
-		if !(f.value >= 0 && f.value < f.below) {
-			return fmt.Errorf("%s is %v, expected a number in [0, %v)", f.name, f.value, f.below)
+// bound is the half-open range from 0 that an option must lie in.
+type bound struct {
+	name  string
+	value float64
+	below float64
+}
+
+func (o *Options) validateBounds(bounds ...bound) error {
+	bounds = append([]bound{{"lr", o.LR, math.Inf(1)}}, bounds...)
+	bounds = append(bounds, bound{"weight_decay", o.WeightDecay, math.Inf(1)})
+	for _, b := range bounds {
+		if !(b.value >= 0 && b.value < b.below) {
+			return fmt.Errorf("%s is %v, expected a number in [0, %v)", b.name, b.value, b.below)
 		}
 	}
 	if o.Implementation > Foreach {
 		return fmt.Errorf("%v is not one of single, fused, foreach", o.Implementation)
+	}
+	return nil
+}
+
+// validateAdam applies torch.optim.Adam's checks, and refuses NaN and infinity.
+func (o *Options) validateAdam() error {
+	return o.validateBounds(bound{"beta1", o.Beta1, 1}, bound{"beta2", o.Beta2, 1}, bound{"eps", o.Eps, math.Inf(1)})
+}
+
+// validateSGD applies torch.optim.SGD's checks, and refuses NaN and infinity.
+func (o *Options) validateSGD() error {
+	if err := o.validateBounds(bound{"momentum", o.Momentum, math.Inf(1)}); err != nil {
+		return err
+	}
+	switch {
+	case math.IsNaN(o.Dampening) || math.IsInf(o.Dampening, 0):
+		return fmt.Errorf("dampening is %v, expected a finite number", o.Dampening)
+	case o.Nesterov && (o.Momentum == 0 || o.Dampening != 0):
+		return fmt.Errorf("nesterov with momentum %v and dampening %v, expected momentum above 0 and dampening 0", o.Momentum, o.Dampening)
 	}
 	return nil
 }
@@ -111,13 +136,14 @@ type Group struct {
 	Params  []*Param
 }
 
-func (g *Group) validate() error {
-	if err := g.Options.validate(); err != nil {
+// validate checks the group for an optimizer whose options have these keys.
+func (g *Group) validate(options func(*Options) error, keys []string) error {
+	if err := options(&g.Options); err != nil {
 		return err
 	}
 	for i, key := range g.OwnKeys {
-		if !slices.Contains(defaultKeys, key) || slices.Contains(g.OwnKeys[:i], key) {
-			return fmt.Errorf("own key %q is unknown or named twice; known are %v", key, defaultKeys)
+		if !slices.Contains(keys, key) || slices.Contains(g.OwnKeys[:i], key) {
+			return fmt.Errorf("own key %q is unknown or named twice; known are %v", key, keys)
 		}
 	}
 	for _, p := range g.Params {

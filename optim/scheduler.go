@@ -3,17 +3,28 @@ package optim
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 
 	"rejoin/pyobj"
 )
 
-// Scheduler sets an optimizer's learning rates by a schedule, as torch's
-// LambdaLR does: rate = initial rate × factor(last epoch), where an "epoch" is
-// an optimizer step.
+// Rates are an optimizer's learning rates, as a scheduler needs them; [*Adam]
+// and [*SGD] meet it.
+type Rates interface {
+	NumGroups() int
+	LearningRate(i int) float64
+	SetLearningRate(i int, lr float64)
+	InitialLR(i int) (lr float64, ok bool)
+	SetInitialLR(i int, lr float64)
+	DefaultLR() float64
+}
+
+// Scheduler sets an optimizer's learning rates step by step, as one of torch's
+// LRScheduler classes. What it calls an epoch is a call of [Scheduler.Step]:
+// the Trainer makes one after every optimizer step.
 type Scheduler struct {
-	optimizer *Adam
-	schedule  Schedule
+	optimizer Rates
+	rule      rule
 	baseLRs   []float64
 	lastEpoch int
 	stepCount int
@@ -22,22 +33,58 @@ type Scheduler struct {
 	extra []pyobj.Entry
 }
 
-// NewScheduler attaches a schedule to an optimizer. As torch's constructor
-// does, it notes each group's learning rate as its initial one, if it has none
-// yet, and sets the rates of step 0. So attach first and load state after:
-// optimizer, then scheduler. A schedule that [NewSchedule] did not make is an error.
-func NewScheduler(optimizer *Adam, schedule Schedule) (*Scheduler, error) {
+// rule is where one scheduler class differs from another.
+type rule interface {
+	// next is the learning rate of a group at epoch, from its current and its
+	// base rate; lr is the optimizer's default.
+	next(epoch int, current, base, lr float64) float64
+	// at is the closed form of next: the rate at epoch without those before.
+	at(epoch int, base, lr float64) float64
+	// attributes are the class's own entries of the state dict; first tells
+	// that they come before the common ones.
+	attributes(groups int) (entries []pyobj.Entry, first bool)
+	// load is the rule with the attributes of a state dict.
+	load(r *schedulerReader) rule
+}
+
+// commonKeys are the entries that all scheduler classes have, in torch's order.
+var commonKeys = []string{"base_lrs", "last_epoch", "_step_count", "_is_initial", "_get_lr_called_within_step", "_last_lr"}
+
+// NewScheduler attaches a schedule to an optimizer, as torch's LambdaLR: rate =
+// initial rate × factor(last epoch). As torch's constructor does, it notes each
+// group's learning rate as its initial one, if it has none yet, and sets the
+// rates of step 0. So attach first and load state after: optimizer, then
+// scheduler. A schedule that [NewSchedule] did not make is an error.
+func NewScheduler(optimizer Rates, schedule Schedule) (*Scheduler, error) {
 	if schedule.factor == nil {
 		return nil, errors.New("scheduler got no learning rate schedule")
 	}
-	s := &Scheduler{optimizer: optimizer, schedule: schedule, lastEpoch: -1}
-	for i := range optimizer.NumGroups() {
-		optimizer.setInitialLR(i, optimizer.LearningRate(i))
-		base, _ := optimizer.InitialLR(i)
+	if schedule.checkLR != nil {
+		if err := schedule.checkLR(optimizer.DefaultLR()); err != nil {
+			return nil, fmt.Errorf("learning rate schedule %q: %w", schedule.name, err)
+		}
+	}
+	return newScheduler(optimizer, lambdaRule{schedule}), nil
+}
+
+func newScheduler(optimizer Rates, r rule) *Scheduler {
+	s := &Scheduler{optimizer: optimizer, rule: r, lastEpoch: -1}
+	s.takeBaseLRs()
+	s.Step()
+	return s
+}
+
+// takeBaseLRs notes the groups' initial rates, which are the current ones of
+// groups that have none.
+func (s *Scheduler) takeBaseLRs() {
+	s.baseLRs = nil
+	for i := range s.optimizer.NumGroups() {
+		if _, ok := s.optimizer.InitialLR(i); !ok {
+			s.optimizer.SetInitialLR(i, s.optimizer.LearningRate(i))
+		}
+		base, _ := s.optimizer.InitialLR(i)
 		s.baseLRs = append(s.baseLRs, base)
 	}
-	s.Step()
-	return s, nil
 }
 
 // Step moves to the next step and sets the optimizer's learning rates. Call it
@@ -45,12 +92,51 @@ func NewScheduler(optimizer *Adam, schedule Schedule) (*Scheduler, error) {
 func (s *Scheduler) Step() {
 	s.stepCount++
 	s.lastEpoch++
-	factor := s.schedule.Factor(s.lastEpoch)
+	s.setRates(func(i int) float64 {
+		return s.rule.next(s.lastEpoch, s.optimizer.LearningRate(i), s.baseLRs[i], s.optimizer.DefaultLR())
+	})
+}
+
+func (s *Scheduler) setRates(rate func(group int) float64) {
 	s.lastLR = make([]float64, len(s.baseLRs))
-	for i, base := range s.baseLRs {
-		s.lastLR[i] = base * factor
+	for i := range s.baseLRs {
+		s.lastLR[i] = rate(i)
 		s.optimizer.SetLearningRate(i, s.lastLR[i])
 	}
+}
+
+// maxChained is up to where [Scheduler.Seek] goes through every step.
+const maxChained = 1 << 20
+
+// Seek moves to epoch as if [Scheduler.Step] had been called that often from
+// the optimizer's initial rates on, for a run whose scheduler state is lost.
+// After 2^20 steps, a class that computes rate from rate comes out rounded as by
+// its closed form.
+func (s *Scheduler) Seek(epoch int) {
+	s.takeBaseLRs()
+	s.lastEpoch, s.stepCount = epoch, epoch+1
+	lr := s.optimizer.DefaultLR()
+	_, direct := s.rule.(lambdaRule)
+	s.setRates(func(i int) float64 {
+		base := s.baseLRs[i]
+		if epoch > 0 && (direct || epoch > maxChained) {
+			return s.rule.at(epoch, base, lr)
+		}
+		rate := base
+		for e := range epoch + 1 {
+			rate = s.rule.next(e, rate, base, lr)
+		}
+		return rate
+	})
+}
+
+// Rebase makes lr the initial rate of every group, and sets the rates that the
+// schedule gives for it at the current step.
+func (s *Scheduler) Rebase(lr float64) {
+	for i := range s.optimizer.NumGroups() {
+		s.optimizer.SetInitialLR(i, lr)
+	}
+	s.Seek(s.lastEpoch)
 }
 
 // LastLR are the learning rates per group that the scheduler set last; the
@@ -60,101 +146,80 @@ func (s *Scheduler) LastLR() []float64 { return s.lastLR }
 // LastEpoch is the number of steps since step 0.
 func (s *Scheduler) LastEpoch() int { return s.lastEpoch }
 
-// StateDict is the scheduler's state as LambdaLR.state_dict gives it, what
-// scheduler.pt holds. It does not hold the schedule itself.
+// StateDict is the scheduler's state as torch's state_dict gives it, what
+// scheduler.pt holds. That of a LambdaLR does not hold the schedule itself.
 func (s *Scheduler) StateDict() *pyobj.Dict {
-	d := pyobj.NewDict(
-		"base_lrs", floatList(s.baseLRs),
-		"last_epoch", int64(s.lastEpoch),
-		"_step_count", int64(s.stepCount),
-		"_is_initial", false,
-		"_get_lr_called_within_step", false,
-		"_last_lr", floatList(s.lastLR),
-	)
+	d := pyobj.NewDict()
+	own, first := s.rule.attributes(len(s.baseLRs))
+	addOwn := func() {
+		for _, e := range own {
+			d.Set(e.Key, e.Value)
+		}
+	}
+	if first {
+		addOwn()
+	}
+	for i, v := range []any{floatList(s.baseLRs), int64(s.lastEpoch), int64(s.stepCount), false, false, floatList(s.lastLR)} {
+		d.Set(commonKeys[i], v)
+	}
 	for _, e := range s.extra {
 		d.Set(e.Key, e.Value)
 	}
+	if !first {
+		addOwn()
+	}
+	return d
+}
+
+// LoadStateDict replaces the scheduler's counters, base rates and, but for a
+// LambdaLR, its constants by those of a state dict. As in torch, a LambdaLR's
+// schedule stays, and so do the optimizer's current learning rates, until the
+// next [Scheduler.Step]. Keys that are not known are kept and written back.
+//
+// The error is a [*StateError]; then nothing has changed.
+func (s *Scheduler) LoadStateDict(d *pyobj.Dict) error {
+	r := schedulerReader{dict: d, known: slices.Clone(commonKeys), groups: s.optimizer.NumGroups()}
+	next := *s
+	next.rule = s.rule.load(&r)
+	next.baseLRs = r.rates("base_lrs")
+	next.lastLR = r.rates("_last_lr")
+	next.lastEpoch = r.count("last_epoch", 0)
+	next.stepCount = r.count("_step_count", 0)
+	if r.err != nil {
+		return r.err
+	}
+	next.extra = r.extra()
+	*s = next
+	return nil
+}
+
+// lambdaRule is torch's LambdaLR.
+type lambdaRule struct{ schedule Schedule }
+
+func (l lambdaRule) next(epoch int, _, base, lr float64) float64 { return l.at(epoch, base, lr) }
+
+func (l lambdaRule) at(epoch int, base, lr float64) float64 {
+	return base * l.schedule.factor(epoch, lr)
+}
+
+func (l lambdaRule) attributes(groups int) (entries []pyobj.Entry, first bool) {
 	lambdas := &pyobj.List{}
-	for range s.baseLRs {
-		if s.schedule.function {
+	for range groups {
+		if l.schedule.function {
 			lambdas.Items = append(lambdas.Items, nil)
 		} else {
 			lambdas.Items = append(lambdas.Items, pyobj.NewDict())
 		}
 	}
-	d.Set("lr_lambdas", lambdas)
-	return d
+	return []pyobj.Entry{{Key: "lr_lambdas", Value: lambdas}}, false
 }
 
-func floatList(values []float64) *pyobj.List {
-	l := &pyobj.List{}
-	for _, v := range values {
-		l.Items = append(l.Items, v)
-	}
-	return l
-}
-
-// LoadStateDict replaces the scheduler's counters and base rates by those of a
-// state dict. As in torch, the schedule stays, and so do the optimizer's
-// current learning rates, until the next [Scheduler.Step]. Keys that are not
-// known are kept and written back.
-//
-// The error is a [*StateError]; then nothing has changed.
-func (s *Scheduler) LoadStateDict(d *pyobj.Dict) error {
-	r := schedulerReader{dict: d, next: *s}
-	r.lambdas()
-	r.rates("base_lrs", &r.next.baseLRs)
-	r.rates("_last_lr", &r.next.lastLR)
-	r.count("last_epoch", &r.next.lastEpoch)
-	r.count("_step_count", &r.next.stepCount)
-	if r.err != nil {
-		return r.err
-	}
-	var c pyobj.Cloner
-	r.next.extra = nil
-	for _, e := range d.Entries() {
-		switch e.Key {
-		case "base_lrs", "last_epoch", "_step_count", "_is_initial", "_get_lr_called_within_step", "_last_lr", "lr_lambdas":
-		default:
-			r.next.extra = append(r.next.extra, pyobj.Entry{Key: e.Key, Value: c.Clone(e.Value)})
-		}
-	}
-	*s = r.next
-	return nil
-}
-
-const (
-	maxLR    = math.MaxFloat64 // not infinity, not NaN
-	maxCount = 1 << 53         // steps that float64 still counts
-)
-
-// schedulerReader reads a state dict into next; the first error sticks.
-type schedulerReader struct {
-	dict *pyobj.Dict
-	next Scheduler
-	err  error
-}
-
-func (r *schedulerReader) fail(key string, err error) {
-	if err != nil && r.err == nil {
-		r.err = stateError(key, err)
-	}
-}
-
-func (r *schedulerReader) value(key string) (any, bool) {
-	v, ok := r.dict.Get(key)
-	if !ok {
-		r.fail("", fmt.Errorf("not a LambdaLR's state dict, which the Trainer's schedules are: key %q is missing; it has %s", key, keyList(r.dict)))
-	}
-	return v, ok
-}
-
-// lambdas refuses the state of a user's own callable, which this schedule
-// cannot honour.
-func (r *schedulerReader) lambdas() {
+// load refuses the state of a user's own callable, which this schedule cannot honour.
+func (l lambdaRule) load(r *schedulerReader) rule {
+	r.class = "a LambdaLR's state dict, which the Trainer's schedules are"
 	v, ok := r.value("lr_lambdas")
 	if !ok {
-		return
+		return l
 	}
 	items, err := pyobj.AsItems(v)
 	r.fail("lr_lambdas", err)
@@ -164,45 +229,9 @@ func (r *schedulerReader) lambdas() {
 		}
 		state, err := pyobj.AsDict(item)
 		if err == nil && state.Len() != 0 {
-			err = fmt.Errorf("it holds the state of a callable of the training script's own (%s), not of the schedule %q", keyList(state), r.next.schedule.name)
+			err = fmt.Errorf("it holds the state of a callable of the training script's own (%s), not of the schedule %q", keyList(state), l.schedule.name)
 		}
 		r.fail(fmt.Sprintf("lr_lambdas[%d]", i), err)
 	}
-}
-
-func (r *schedulerReader) rates(key string, dst *[]float64) {
-	v, ok := r.value(key)
-	if !ok {
-		return
-	}
-	items, err := pyobj.AsItems(v)
-	if err == nil && len(items) != len(r.next.baseLRs) {
-		err = fmt.Errorf("it has %d learning rates, the optimizer has %d parameter groups", len(items), len(r.next.baseLRs))
-	}
-	if err != nil {
-		r.fail(key, err)
-		return
-	}
-	rates := make([]float64, len(items))
-	for i, item := range items {
-		rates[i], err = readScalar(item)
-		if err == nil && !(rates[i] >= 0 && rates[i] <= maxLR) {
-			err = fmt.Errorf("%v is not a learning rate", rates[i])
-		}
-		r.fail(fmt.Sprintf("%s[%d]", key, i), err)
-	}
-	*dst = rates
-}
-
-func (r *schedulerReader) count(key string, dst *int) {
-	v, ok := r.value(key)
-	if !ok {
-		return
-	}
-	n, err := pyobj.AsInt(v)
-	if err == nil && (n < 0 || n > maxCount) {
-		err = fmt.Errorf("%d is not a number of steps", n)
-	}
-	r.fail(key, err)
-	*dst = int(n)
+	return l
 }

@@ -22,13 +22,18 @@ func TestNewScheduleRefuses(t *testing.T) {
 		kwargs        map[string]any
 		want          string
 	}{
-		{"polynomial", 0, 1, nil, `"polynomial" is not known; known are [constant constant_with_warmup cosine linear]`},
+		{"greedy", 0, 1, nil, `"greedy" is not known; known are [constant constant_with_warmup cosine cosine_with_min_lr cosine_with_restarts inverse_sqrt linear polynomial]`},
+		{"polynomial", 4, 4, nil, "all of its 4 steps are warm-up"},
+		{"polynomial", 0, 4, map[string]any{"power": -1.0}, "power is -1, expected 0 or more"},
+		{"cosine_with_min_lr", 0, 4, nil, "it takes one of the arguments min_lr and min_lr_rate"},
+		{"cosine_with_min_lr", 0, 4, map[string]any{"min_lr": 1e-4, "min_lr_rate": 0.1}, "it takes one of the arguments"},
+		{"inverse_sqrt", 0, 4, map[string]any{"timescale": int64(0)}, "timescale is 0, expected a number above 0"},
 		{"linear", -1, 1, nil, "-1 warm-up steps of 1"},
 		{"linear", 0, -1, nil, "0 warm-up steps of -1"},
 		{"linear", 0, 1, map[string]any{"num_cycles": 1.0}, "does not take the arguments [num_cycles]"},
 		{"cosine", 0, 1, map[string]any{"num_cycles": "two"}, "num_cycles: expected a number, found str"},
 		{"cosine", 0, 1, map[string]any{"num_cycles": 1e7}, "num_cycles is 1e+07"},
-		{"cosine", 0, 1, map[string]any{"num_cycles": math.NaN()}, "num_cycles is NaN"},
+		{"cosine", 0, 1, map[string]any{"num_cycles": math.NaN()}, "num_cycles: NaN is not a finite number"},
 		{"cosine", 0, 1, map[string]any{"power": 2.0, "num_cycles": int64(1)}, "does not take the arguments [power]"},
 	} {
 		_, err := NewSchedule(tc.name, tc.warmup, tc.total, tc.kwargs)
@@ -185,7 +190,7 @@ func TestSchedulesEqualTheTrainersLog(t *testing.T) {
 					}
 					compared++
 					// Entry N is the rate that update N was made with.
-					if got := run.lr * schedule.Factor(entry.Step-1); got != *entry.LearningRate {
+					if got := run.lr * schedule.Factor(entry.Step-1, run.lr); got != *entry.LearningRate {
 						t.Errorf("step %d: %v, want %v", entry.Step, got, *entry.LearningRate)
 					}
 				}

@@ -7,29 +7,9 @@ import (
 	"rejoin/tensor"
 )
 
-// defaultKeys are a group's options in torch 2.14's order, the order in which
-// torch.optim.Adam.__init__ names its defaults.
-var defaultKeys = []string{
-	"lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "foreach",
-	"capturable", "differentiable", "fused", "decoupled_weight_decay",
-}
-
 // newEntries is a fresh group's line in the state dict: the group's own keys,
-// then the defaults (torch.optim.Optimizer.add_param_group).
-func newEntries(g *Group, decoupled bool) []pyobj.Entry {
-	values := map[string]any{
-		"lr":                     g.LR,
-		"betas":                  &pyobj.Tuple{Items: []any{g.Beta1, g.Beta2}},
-		"eps":                    g.Eps,
-		"weight_decay":           g.WeightDecay,
-		"amsgrad":                g.AMSGrad,
-		"maximize":               g.Maximize,
-		"foreach":                flag(g.Implementation == Foreach),
-		"capturable":             false,
-		"differentiable":         false,
-		"fused":                  flag(g.Implementation == Fused),
-		"decoupled_weight_decay": decoupled,
-	}
+// then the others in the order of keys (torch.optim.Optimizer.add_param_group).
+func newEntries(g *Group, keys []string, values map[string]any) []pyobj.Entry {
 	entries := make([]pyobj.Entry, 0, len(values)+1)
 	add := func(key string) {
 		if value, ok := values[key]; ok {
@@ -40,7 +20,7 @@ func newEntries(g *Group, decoupled bool) []pyobj.Entry {
 	for _, key := range g.OwnKeys {
 		add(key)
 	}
-	for _, key := range defaultKeys {
+	for _, key := range keys {
 		add(key)
 	}
 	return entries
@@ -70,54 +50,7 @@ func (g *group) set(key string, value any) {
 	g.entries = append(g.entries, pyobj.Entry{Key: key, Value: value})
 }
 
-// StateDict is the optimizer's state in the layout of torch's state_dict, what
-// optimizer.pt holds:
-//
-//	{"state": {i: {"step", "exp_avg", "exp_avg_sq"[, "max_exp_avg_sq"]}},
-//	 "param_groups": [{"lr", "betas", …, "params": [i, …]}]}
-//
-// Parameters are numbered through all groups. Step is a 0-d float32 tensor, the
-// moments are float32 tensors of the parameter's shape; all are copies. A
-// parameter that was never stepped has no state, so before the first step
-// "state" is empty.
-func (a *Adam) StateDict() *pyobj.Dict {
-	states := pyobj.NewDict()
-	groups := &pyobj.List{}
-	index := 0
-	for _, g := range a.groups {
-		line := pyobj.NewDict()
-		for _, e := range g.entries {
-			line.Set(e.Key, e.Value)
-		}
-		numbers := &pyobj.List{}
-		for _, p := range g.parameters {
-			numbers.Items = append(numbers.Items, int64(index))
-			if p.started() {
-				states.Set(int64(index), p.stateDict())
-			}
-			index++
-		}
-		line.Set("params", numbers)
-		groups.Items = append(groups.Items, line)
-	}
-	return pyobj.NewDict("state", states, "param_groups", groups)
-}
-
-func (p *parameter) stateDict() *pyobj.Dict {
-	d := pyobj.NewDict(
-		"step", tensor.FromFloat32([]float32{p.step}),
-		"exp_avg", p.moment(p.expAvg),
-		"exp_avg_sq", p.moment(p.expAvgSq),
-	)
-	if p.maxExpAvgSq != nil {
-		d.Set("max_exp_avg_sq", p.moment(p.maxExpAvgSq))
-	}
-	for _, e := range p.extra {
-		d.Set(e.Key, e.Value)
-	}
-	return d
-}
-
-func (p *parameter) moment(values []float32) *tensor.Tensor {
+// tensor is a copy of one of the parameter's buffers, in its shape.
+func (p *parameter) tensor(values []float32) *tensor.Tensor {
 	return tensor.FromFloat32(values, slices.Clone(p.Shape)...)
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains two workers on shipped data, goes back to step 2, rejoins the run there
 # and compares what comes out with the uninterrupted run.
-#   scripts/demo.sh [OUTPUT-DIR]
+#   scripts/demo.sh [OUTPUT-DIR]     (default: out; only one that it made is removed)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-out}
@@ -11,7 +11,13 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
 run() { printf '$ %s\n' "$*"; "$@"; }
 
+if [ -e "$out" ] && [ ! -e "$out/.demo" ]; then
+  echo "$out is there and is not the demo's; run it elsewhere with: make demo OUT=DIR" >&2
+  exit 1
+fi
 rm -rf "$out"
+mkdir -p "$out"
+touch "$out/.demo"
 
 say "1. Two workers train six steps, and save every second one."
 run launch --nproc 2 train --data testdata/regression.jsonl --model testdata/regression.yaml \

@@ -97,6 +97,12 @@ func elementReader(d DType) (func([]byte) float32, error) {
 		return func(b []byte) float32 { return float32(int16(le.Uint16(b))) }, nil
 	case Int8:
 		return func(b []byte) float32 { return float32(int8(b[0])) }, nil
+	case UInt64:
+		return func(b []byte) float32 { return float32(le.Uint64(b)) }, nil
+	case UInt32:
+		return func(b []byte) float32 { return float32(le.Uint32(b)) }, nil
+	case UInt16:
+		return func(b []byte) float32 { return float32(le.Uint16(b)) }, nil
 	case UInt8:
 		return func(b []byte) float32 { return float32(b[0]) }, nil
 	case Bool:

@@ -25,8 +25,7 @@ var argumentFields = func() map[string]int {
 	return fields
 }()
 
-// UnknownArgumentError names an argument that neither Rejoin nor, as far as it
-// is known here, the Trainer has.
+// UnknownArgumentError names an argument that neither Rejoin nor the Trainer has.
 type UnknownArgumentError struct {
 	Name    string
 	Nearest string // "" when nothing is near
@@ -57,7 +56,11 @@ func (a *Arguments) Set(name string, value any) error {
 // refuseUnknown accepts an argument that Rejoin lacks if the value leaves it off.
 func (a *Arguments) refuseUnknown(name string, value any) error {
 	off, ok := changing[name]
-	if !ok {
+	switch {
+	case ok:
+	case inert(name):
+		return nil
+	default:
 		return &UnknownArgumentError{Name: name, Nearest: nearestName(name)}
 	}
 	for _, v := range off {
@@ -153,6 +156,15 @@ func (a *Arguments) SetText(assignment string) error {
 		value = nil
 	}
 	return a.Set(strings.ReplaceAll(name, "-", "_"), value)
+}
+
+// NamesInYAML lists the arguments that a train.yaml sets, sorted; nil if it cannot be read.
+func NamesInYAML(text []byte) []string {
+	var values map[string]yaml.Node
+	if yaml.Unmarshal(text, &values) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(values))
 }
 
 // SetYAML sets the arguments in a train.yaml: a mapping of names to values.

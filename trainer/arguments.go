@@ -3,9 +3,12 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"rejoin/ckpt/hf"
 )
 
 // Arguments are the training arguments that Rejoin honours, under the names and
@@ -23,7 +26,8 @@ type Arguments struct {
 	AdamBeta2         float64        `arg:"adam_beta2"`
 	AdamEpsilon       float64        `arg:"adam_epsilon"`
 	MaxGradNorm       float64        `arg:"max_grad_norm"` // 0: measured, not clipped
-	Optim             string         `arg:"optim"`
+	Optim             string         `arg:"optim"`         // one of optimizerNames
+	OptimArgs         *string        `arg:"optim_args"`    // "name=value,…", see applyOptimArgs; nil for none
 	LRSchedulerType   string         `arg:"lr_scheduler_type"`
 	LRSchedulerKwargs map[string]any `arg:"lr_scheduler_kwargs"`
 	WarmupSteps       float64        `arg:"warmup_steps"` // below 1: a fraction of all steps
@@ -52,9 +56,10 @@ type Arguments struct {
 	// OnNaN is Rejoin's own: stop, skip or go-on.
 	OnNaN string `arg:"on_nan"`
 
-	DataloaderDropLast bool `arg:"dataloader_drop_last"`
-	SplitBatches       bool `arg:"accelerator_config.split_batches"`
-	EvenBatches        bool `arg:"accelerator_config.even_batches"`
+	DataloaderDropLast bool  `arg:"dataloader_drop_last"`
+	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
+	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
+	DispatchBatches    *bool `arg:"accelerator_config.dispatch_batches"` // nil: off, for tables
 }
 
 // DefaultArguments are the Trainer's defaults.
@@ -77,9 +82,15 @@ func (a *Arguments) SamplerSeed() int64 {
 	return a.Seed
 }
 
+// DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
+func (a *Arguments) DispatchesBatches() bool {
+	return a.DispatchBatches != nil && *a.DispatchBatches
+}
+
 // changing gives, for the Trainer's arguments that would change the numbers and
-// that Rejoin does not have, the values that leave them off. All others of its
-// arguments change nothing that Rejoin computes on a CPU in float32.
+// that Rejoin does not have, the values that leave them off. One that is on is
+// refused. Those of rounding change numbers by rounding only and are said; all
+// others of the Trainer's arguments are inert: they change nothing here.
 var changing = map[string][]any{
 	"label_smoothing_factor":                  {0.0},
 	"neftune_noise_alpha":                     {nil},
@@ -88,10 +99,43 @@ var changing = map[string][]any{
 	"auto_find_batch_size":                    {false},
 	"ignore_data_skip":                        {false},
 	"deepspeed":                               {nil},
-	"optim_args":                              {nil, ""},
 	"optim_target_modules":                    {nil},
-	"accelerator_config.dispatch_batches":     {nil, false},
 	"accelerator_config.use_seedable_sampler": {true},
+}
+
+// rounding are the Trainer's arguments under which it computes in another
+// precision, or in another order, than Rejoin's float32.
+var rounding = map[string]string{
+	"bf16": "in bfloat16", "fp16": "in float16", "tf32": "in TF32", "torch_compile": "through torch.compile",
+	"fsdp": "sharded by FSDP", "use_liger_kernel": "with Liger kernels",
+}
+
+// roundingNotes says how the run whose arguments these are computed otherwise.
+func roundingNotes(values map[string]any) (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(rounding)) {
+		switch v := values[name].(type) {
+		case nil:
+		case bool:
+			if v {
+				notes = append(notes, fmt.Sprintf("%s: the run computed %s; Rejoin computes in float32, so numbers differ in rounding", name, rounding[name]))
+			}
+		case []any:
+			if len(v) > 0 {
+				notes = append(notes, fmt.Sprintf("%s: the run was %s; here every rank holds the whole model", name, rounding[name]))
+			}
+		}
+	}
+	return notes
+}
+
+// inert tells the Trainer's arguments that have no effect here.
+func inert(name string) bool {
+	if _, own := argumentFields[name]; own {
+		return false
+	}
+	_, refused := changing[name]
+	_, known := hf.DefaultArguments()[name]
+	return known && !refused
 }
 
 // Validate reports every value that cannot be trained with, at once.
@@ -130,7 +174,10 @@ func (a *Arguments) Validate() error {
 			refuse(name, beta, "at least 0 and below 1")
 		}
 	}
-	oneOf("optim", a.Optim, "adamw_torch", "adamw_torch_fused")
+	oneOf("optim", a.Optim, optimizerNames...)
+	if _, err := a.optimizerOptions(); err != nil {
+		errs = append(errs, err)
+	}
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
 	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch", "best")
 	a.validateEvaluation(refuse)

@@ -40,18 +40,18 @@ func TestSetText(t *testing.T) {
 
 func TestSetTextRefuses(t *testing.T) {
 	for text, says := range map[string]string{
-		"learning_rate":                            "is not name=value",
-		"lerning_rate=1":                           `did you mean "learning_rate"?`,
-		"batch_size=4":                             `did you mean "per_device_train_batch_size"?`,
-		"zzzz=1":                                   `"zzzz" is not known`,
-		"max_steps=2.5":                            "a whole number",
-		"max_steps=many":                           "a whole number",
-		"learning_rate=fast":                       "a number",
-		"dataloader_drop_last=1":                   "true or false",
-		"lr_scheduler_kwargs=3":                    "a mapping",
-		"label_smoothing_factor=0.1":               "will not train differently in silence",
-		"accelerator_config.dispatch_batches=true": "Rejoin does not have this",
-		"max_steps=[":                              "is not a value",
+		"learning_rate":              "is not name=value",
+		"lerning_rate=1":             `did you mean "learning_rate"?`,
+		"batch_size=4":               `did you mean "per_device_train_batch_size"?`,
+		"zzzz=1":                     `"zzzz" is not known`,
+		"max_steps=2.5":              "a whole number",
+		"max_steps=many":             "a whole number",
+		"learning_rate=fast":         "a number",
+		"dataloader_drop_last=1":     "true or false",
+		"lr_scheduler_kwargs=3":      "a mapping",
+		"label_smoothing_factor=0.1": "will not train differently in silence",
+		"accelerator_config.use_seedable_sampler=false": "Rejoin does not have this",
+		"max_steps=[": "is not a value",
 	} {
 		a, before := DefaultArguments(), DefaultArguments()
 		err := a.SetText(text)

@@ -49,12 +49,20 @@ func newBatches(table *data.Table, spec *model.Spec, maxRows int) (batches, erro
 	case spec.Loss() == model.CrossEntropy:
 		b.class = make([]int64, maxRows)
 	case !slices.Equal(shape, []int{out}):
-		return batches{}, &ColumnError{spec.Target(), describeRow(shape, dtype), fmt.Sprintf("a list of %d numbers", out)}
+		return batches{}, &ColumnError{spec.Target(), describeRow(shape, dtype), listOf(out)}
 	default:
 		b.outSize = out
 		b.target = tensor.AlignedFloat32(maxRows * out)
 	}
 	return b, nil
+}
+
+// listOf spells a row of n numbers, which JSON writes as a list even if n is 1.
+func listOf(n int) string {
+	if n == 1 {
+		return "a list of 1 number, as in [1.5]"
+	}
+	return fmt.Sprintf("a list of %d numbers", n)
 }
 
 func describeRow(shape []int, dtype tensor.DType) string {

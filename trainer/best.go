@@ -88,7 +88,7 @@ func (r *run) loadBest(ctx context.Context) error {
 		return nil
 	}
 	last := slices.Clone(r.model.FlatValues())
-	err := agree(ctx, r.group, r.loadWeights(path))
+	err := agree(ctx, r.group, r.loadBestWeights(path))
 	if failed := (*RankError)(nil); errors.As(err, &failed) {
 		copy(r.model.FlatValues(), last)
 		if r.group.Rank() == 0 {
@@ -104,8 +104,8 @@ func (r *run) loadBest(ctx context.Context) error {
 	return nil
 }
 
-// loadWeights reads a checkpoint's weights into the model.
-func (r *run) loadWeights(dir string) (err error) {
+// loadBestWeights reads a checkpoint's weights into the model.
+func (r *run) loadBestWeights(dir string) (err error) {
 	opened, err := hf.Open(dir, hf.Options{})
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestMismatchIsRefused(t *testing.T) {
 	}{
 		"another architecture": {
 			"regression-w2/checkpoint-2", "digits-mlp.yaml", "digits.jsonl",
-			[]string{"missing: backbone.0.weight", "unexpected: fc.bias, fc.weight"},
+			[]string{"missing (4): backbone.0.weight", "unexpected (2): fc.bias, fc.weight"},
 		},
 		"another width": {
 			"digits-mlp-w2/checkpoint-4", "digits-small.yaml", "digits.jsonl",

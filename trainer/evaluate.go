@@ -30,7 +30,7 @@ func (r *run) openEvaluation() error {
 	if !r.args.evaluates() {
 		return nil
 	}
-	table, err := data.OpenJSONL(r.job.EvalData)
+	table, err := data.Open(r.job.EvalData)
 	if err != nil {
 		return fmt.Errorf("--eval-data: %w", err)
 	}
@@ -40,7 +40,7 @@ func (r *run) openEvaluation() error {
 	sampler := data.Sampler{
 		Rows: table.Len(), BatchSize: r.args.PerDeviceEvalBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
 		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
-		Sequential: true,
+		DispatchBatches: r.args.DispatchesBatches(), Sequential: true,
 	}
 	if err := sampler.Validate(); err != nil {
 		return fmt.Errorf("evaluation data %s: %w", r.job.EvalData, err)

@@ -26,9 +26,6 @@ func (e *LaterCheckpointsError) Error() string {
 // than the one to resume, that this run would not reproduce. Those it would
 // reproduce are left: each is compared when it is saved, and kept if identical.
 func (r *resolver) laterCheckpoints() error {
-	if r.job.Overwrite {
-		return nil
-	}
 	entries, err := os.ReadDir(r.job.OutputDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -40,15 +37,24 @@ func (r *resolver) laterCheckpoints() error {
 	if r.opened != nil {
 		from = r.opened.Step()
 	}
+	var replaced []string
 	for _, entry := range entries {
 		step, ok := hf.StepOfName(entry.Name())
 		if !ok || step <= from {
 			continue
 		}
 		path := filepath.Join(r.job.OutputDir, entry.Name())
-		if why := r.differences(path); why != nil {
+		why := r.differences(path)
+		switch {
+		case why == nil:
+		case r.job.Overwrite:
+			replaced = append(replaced, entry.Name())
+		default:
 			return &LaterCheckpointsError{Path: path, Why: why}
 		}
+	}
+	if replaced != nil {
+		r.warn("%s of another run is in %s; each stays until this run reaches its step", strings.Join(replaced, ", "), r.job.OutputDir)
 	}
 	return nil
 }
@@ -71,6 +77,9 @@ func (r *resolver) differences(path string) []string {
 	if other.WorldSize != r.job.WorldSize {
 		why = append(why, fmt.Sprintf("world size: %d → %d", other.WorldSize, r.job.WorldSize))
 	}
+	if other.Sampler != r.job.Sampler {
+		why = append(why, fmt.Sprintf("sampler: %s → %s", other.Sampler, r.job.Sampler))
+	}
 	if other.ModelYAML != r.job.Model {
 		why = append(why, "another model.yaml")
 	}
@@ -79,6 +88,9 @@ func (r *resolver) differences(path string) []string {
 	}
 	if path, _ := evalDataOf(other); path != r.job.EvalData {
 		why = append(why, fmt.Sprintf("evaluation data: %s → %s", python(path), python(r.job.EvalData)))
+	}
+	if run, _ := other.Extra[runKey].(string); len(why) == 0 && run != r.job.Run {
+		why = append(why, "it is of another run")
 	}
 	return why
 }

@@ -18,6 +18,26 @@ type Plan struct {
 	LoggingSteps    int
 	SaveSteps       int
 	EvalSteps       int // 0 if the arguments have none
+
+	Offset        Offset // where an epoch was gone on with under this division
+	offsetBatches int    // micro-batches of each rank in the rest of that epoch
+}
+
+// from is the plan of a run that goes on at an offset.
+func (p Plan) from(o Offset, s interface{ BatchesFrom(consumedRows int) int }) Plan {
+	p.Offset = o
+	if o.Rows > 0 {
+		p.offsetBatches = s.BatchesFrom(o.Rows)
+	}
+	return p
+}
+
+// batchesIn is the number of micro-batches of each rank that an epoch has here.
+func (p Plan) batchesIn(epoch int) int {
+	if p.Offset.Rows > 0 && epoch == p.Offset.Epoch {
+		return p.offsetBatches
+	}
+	return p.BatchesPerEpoch
 }
 
 // NewPlan divides batchesPerEpoch micro-batches per rank as args say.
@@ -62,6 +82,9 @@ type Position struct {
 
 // PositionAt is the position after step updates.
 func (p Plan) PositionAt(step int) Position {
+	if p.Offset.in(p, step) {
+		return Position{Step: step, Epoch: p.Offset.Epoch, Batch: (step - p.Offset.Step) * p.Accumulation}
+	}
 	return Position{
 		Step:  step,
 		Epoch: step / p.UpdatesPerEpoch,
@@ -72,23 +95,17 @@ func (p Plan) PositionAt(step int) Position {
 // GroupSize is how many micro-batches the update that starts at pos has: the
 // epoch's last update takes what is left, and is divided by that number.
 func (p Plan) GroupSize(pos Position) int {
-	return min(p.Accumulation, p.BatchesPerEpoch-pos.Batch)
+	return min(p.Accumulation, p.batchesIn(pos.Epoch)-pos.Batch)
 }
 
 // Advance is the position after the update that starts at pos, and the epoch
 // count to log for it: e + done/B, whole at an epoch's end.
 func (p Plan) Advance(pos Position) (next Position, epoch float64) {
 	next = Position{Step: pos.Step + 1, Epoch: pos.Epoch, Batch: pos.Batch + p.GroupSize(pos)}
-	epoch = float64(pos.Epoch) + float64(next.Batch)/float64(p.BatchesPerEpoch)
-	if next.Batch >= p.BatchesPerEpoch {
+	batches := p.batchesIn(pos.Epoch)
+	epoch = float64(pos.Epoch) + float64(p.BatchesPerEpoch-batches+next.Batch)/float64(p.BatchesPerEpoch)
+	if next.Batch >= batches {
 		next.Epoch, next.Batch = next.Epoch+1, 0
 	}
 	return next, epoch
-}
-
-// SamplesSeen is the number of rows that all ranks together have trained on,
-// wrapped-around ones included, at pos.
-func (p Plan) SamplesSeen(pos Position, batchSize, worldSize int) int64 {
-	batches := int64(pos.Epoch)*int64(p.BatchesPerEpoch) + int64(pos.Batch)
-	return batches * int64(batchSize) * int64(worldSize)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
+	"rejoin/ckpt/names"
 	"rejoin/data"
 	"rejoin/model"
 	"rejoin/optim"
@@ -31,9 +34,13 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	err = r.build()
-	if err == nil && opened != nil {
+	switch {
+	case err != nil:
+	case opened != nil:
 		err = r.restore(opened)
-	} else if err == nil {
+	case r.job.Dict != "":
+		err = r.restoreDict()
+	default:
 		err = r.initialise()
 	}
 	if err := agree(ctx, r.group, err); err != nil {
@@ -49,10 +56,18 @@ func (r *run) begin(ctx context.Context) error {
 
 // open opens the checkpoint, if there is one, and digests it.
 func (r *run) open(ctx context.Context) (*hf.Checkpoint, []byte, error) {
-	if !r.job.Resuming() {
+	switch {
+	case r.job.Dict != "":
+		digest, err := digestDict(ctx, r.job.Dict)
+		return nil, digest, err
+	case !r.job.Resuming():
 		return nil, nil, nil
 	}
-	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: r.job.mapLocation()})
+	mapLocation, err := r.job.mapLocation()
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, err := hf.Open(r.job.Checkpoint, hf.Options{MapLocation: mapLocation, Without: r.job.without()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,6 +91,7 @@ func (r *run) build() error {
 	if r.plan, err = NewPlan(r.args, r.sampler.BatchesPerEpoch()); err != nil {
 		return err
 	}
+	r.plan = r.plan.from(r.job.Offset, r.sampler)
 	maxRows := r.args.PerDeviceTrainBatchSize
 	if r.args.evaluates() {
 		maxRows = max(maxRows, r.args.PerDeviceEvalBatchSize)
@@ -85,14 +101,14 @@ func (r *run) build() error {
 	}
 	offsets := r.borrowParams()
 	r.reducer = newReducer(r.group, r.model.FlatGrads(), offsets)
-	if r.adam, err = r.newOptimizer(); err != nil {
+	if r.optimizer, err = r.newOptimizer(); err != nil {
 		return err
 	}
 	schedule, err := optim.NewSchedule(r.args.LRSchedulerType, r.plan.WarmupSteps, r.plan.MaxSteps, r.args.LRSchedulerKwargs)
 	if err != nil {
 		return err
 	}
-	r.rates, err = optim.NewScheduler(r.adam, schedule)
+	r.rates, err = optim.NewScheduler(r.optimizer, schedule)
 	if r.job.Trace {
 		r.trace = &trace{dir: r.job.OutputDir, Rank: r.group.Rank(), WorldSize: r.group.Size(), MicroBatches: [][]int{}}
 	}
@@ -102,22 +118,28 @@ func (r *run) build() error {
 // openData opens the data and lays out this rank's part of it.
 func (r *run) openData() error {
 	var err error
-	if r.table, err = data.OpenJSONL(r.job.Data); err != nil {
+	if r.table, err = data.Open(r.job.Data); err != nil {
 		return err
 	}
 	if want := r.job.DataDigest; want != "" && r.table.Digest() != want {
 		return &DataChangedError{What: "training data", Flag: "--data", Path: r.job.Data, Expected: want, Found: r.table.Digest()}
 	}
-	r.sampler = data.Sampler{
-		Rows: r.table.Len(), BatchSize: r.args.PerDeviceTrainBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
-		Seed: r.args.SamplerSeed(),
-	}
-	if err := r.sampler.Validate(); err != nil {
+	r.sampler, err = newSampler(r.job.Sampler, r.args, r.table.Len(), r.group.Size(), r.group.Rank())
+	if err != nil {
 		return err
 	}
 	r.batches, err = newBatches(r.table, r.spec, r.args.PerDeviceTrainBatchSize)
 	return err
+}
+
+// closeData closes what openData opened. It was only read from.
+func (r *run) closeData() {
+	if r.table != nil {
+		_ = r.table.Close()
+	}
+	if r.eval.table != nil {
+		_ = r.eval.table.Close()
+	}
 }
 
 // DataChangedError reports data that is not what the checkpoint was trained on.
@@ -141,18 +163,6 @@ func (r *run) borrowParams() (offsets []int) {
 	return offsets
 }
 
-// newOptimizer groups the parameters as the Trainer does: with and without decay.
-func (r *run) newOptimizer() (*optim.Adam, error) {
-	o := optim.Options{
-		LR: r.args.LearningRate, Beta1: r.args.AdamBeta1, Beta2: r.args.AdamBeta2, Eps: r.args.AdamEpsilon,
-		WeightDecay: r.args.WeightDecay,
-	}
-	if r.args.Optim == "adamw_torch_fused" {
-		o.Implementation = optim.Fused
-	}
-	return optim.NewAdamW(optim.DecayGroups(r.params, o))
-}
-
 // initialise begins from scratch: weights as torch would draw them from the
 // seed, or from a file; random states as set_seed leaves them.
 func (r *run) initialise() error {
@@ -168,6 +178,15 @@ func (r *run) initialise() error {
 	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 	r.state = hf.NewTrainerState()
 	r.setReferences()
+	return r.encodeTrainingArgs()
+}
+
+// encodeTrainingArgs makes training_args.bin, unless the optimizer is one that
+// the Trainer does not have: it would resume with another.
+func (r *run) encodeTrainingArgs() error {
+	if r.args.Optim == "adam" {
+		return nil
+	}
 	var err error
 	r.trainingArgs, err = hf.EncodeTrainingArgs(r.args.trainingArgs(r.group.Size()))
 	return err
@@ -179,11 +198,15 @@ func (r *run) loadInit() error {
 		return err
 	}
 	defer opened.Close()
-	weights, _, err := opened.StateDict()
+	weights, wrapper, err := opened.StateDict()
 	if err != nil {
 		return err
 	}
-	if err := r.model.Load(weights); err != nil {
+	if wrapper != "" {
+		r.sayf("%s: the weights are under %q", r.job.Init, wrapper)
+	}
+	r.sayTags(r.job.Init, opened.Tags())
+	if err := r.loadWeights(r.job.Init, weights, names.RecordedTies(opened.Metadata(), weights)); err != nil {
 		return fmt.Errorf("%s: %w", r.job.Init, err)
 	}
 	return nil
@@ -199,22 +222,19 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	if err := r.model.Load(weights); err != nil {
+	if err := r.loadWeights(c.Dir(), weights, c.Ties()); err != nil {
 		return fmt.Errorf("%s: %w", c.Dir(), err)
 	}
-	moments, err := c.Optimizer()
-	if err != nil {
+	if err := r.restoreOptimizer(filepath.Join(c.Dir(), hf.OptimizerFile), c.Optimizer); err != nil {
 		return err
 	}
-	if err := r.adam.LoadStateDict(moments); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.OptimizerFile), err)
-	}
-	schedule, err := c.Scheduler()
-	if err != nil {
+	if err := r.restoreRates(filepath.Join(c.Dir(), hf.SchedulerFile), state.GlobalStep(), c.Scheduler); err != nil {
 		return err
 	}
-	if err := r.rates.LoadStateDict(schedule); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.SchedulerFile), err)
+	r.sayTags(c.Dir(), c.Tags())
+	if n := r.job.ExpectedSteps; n > 0 && n != r.plan.MaxSteps && r.group.Rank() == 0 {
+		r.warnf("%s says the run has %d updates, but this data and these arguments make %d: is it the data that the run was trained on?",
+			filepath.Join(c.Dir(), hf.StateFile), n, r.plan.MaxSteps)
 	}
 	r.state = state
 	if err := r.restorePosition(c); err != nil {
@@ -222,7 +242,8 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	}
 	r.setReferences()
 	r.findBestCheckpoint()
-	r.savedSteps[r.pos.Step], r.lastSaved = true, c.Dir()
+	r.lastSaved = c.Dir()
+	r.savedSteps[r.pos.Step] = r.job.Recount == nil // recounted steps are other ones
 	if err := r.restoreRandomState(c); err != nil {
 		return err
 	}
@@ -233,13 +254,18 @@ func (r *run) restore(c *hf.Checkpoint) error {
 // which hold the same rows whatever the world size: see Division.Rescale.
 func (r *run) restorePosition(c *hf.Checkpoint) error {
 	step := r.state.GlobalStep()
+	recounted := r.job.Recount
+	if recounted != nil {
+		step = recounted.Step
+		r.state.Set("global_step", step)
+	}
 	r.pos = r.plan.PositionAt(step)
 	r.loss.lastLogged = step
 	if r.trace != nil {
 		r.trace.FirstStep = step
 	}
 	manifest, err := c.Manifest()
-	if err != nil || manifest == nil {
+	if err != nil || manifest == nil || recounted != nil { // losses of other steps cannot be averaged with new ones
 		return err
 	}
 	pending, err := decodePending(manifest)
@@ -252,7 +278,8 @@ func (r *run) restorePosition(c *hf.Checkpoint) error {
 }
 
 // restoreRandomState takes this rank's own generators, or derives a missing or
-// broken one, with a warning: nothing else of the run depends on them.
+// broken one, with a warning: nothing else of the run depends on them. One that
+// is not what the manifest says is refused, as every such file is.
 func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 	rank, size := r.group.Rank(), r.group.Size()
 	random, err := c.RandomState(rank, size)
@@ -263,11 +290,26 @@ func (r *run) restoreRandomState(c *hf.Checkpoint) error {
 		}
 		err = fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
 	}
+	if broken := (*hf.FileError)(nil); errors.As(err, &broken) && broken.Problem == hf.Mismatched {
+		return err
+	}
+	what := err.Error()
+	if errors.Is(err, hf.ErrNoRandomState) {
+		what = filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)) + " is missing" + others(err)
+	}
 	seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
-	r.warnf("%v; this rank's random state is derived from seed %d, rank %d and step %d", err, r.args.Seed, rank, r.pos.Step)
+	r.warnf("%s: rank %d's is derived from seed %d, rank %d and step %d", what, rank, r.args.Seed, rank, r.pos.Step)
 	r.generator = rng.New(seed)
 	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
 	return nil
+}
+
+// others lists the random states that are there instead of a missing one.
+func others(err error) string {
+	if missing := (*hf.MissingRandomStateError)(nil); errors.As(err, &missing) && len(missing.Found) > 0 {
+		return " (the checkpoint has " + strings.Join(missing.Found, ", ") + ")"
+	}
+	return ""
 }
 
 // derivedSeed mixes seed, rank and step into one seed (splitmix64's finaliser),
@@ -306,13 +348,14 @@ func (r *run) fingerprint() []byte {
 	for _, p := range r.params {
 		fmt.Fprintf(h, "%q %v\n", p.Name, p.Shape)
 		floats(p.Values)
-		m, v := r.adam.Moments(p.Name)
-		floats(m)
-		floats(v)
-		fmt.Fprintln(h, r.adam.StepCount(p.Name))
+		steps, tensors := r.optimizer.State(p.Name)
+		for _, t := range tensors {
+			floats(t)
+		}
+		fmt.Fprintln(h, steps)
 	}
-	for i := range r.adam.NumGroups() {
-		fmt.Fprintln(h, math.Float64bits(r.adam.LearningRate(i)))
+	for i := range r.optimizer.NumGroups() {
+		fmt.Fprintln(h, math.Float64bits(r.optimizer.LearningRate(i)))
 	}
 	fmt.Fprintln(h, r.pos, r.plan, r.table.Digest(), r.state.Get("best_model_checkpoint"))
 	if r.eval.table != nil {

@@ -101,8 +101,8 @@ func TestAnotherWorldSizeKeepsTheUpdates(t *testing.T) {
 		updates int // whole ones that follow in the epoch
 		says    string
 	}{
-		{trainerRuns[0], 2, 1, 3, "world size 2 → 1: 8 rows per update (1 ranks × 4 rows × 2 accumulated), before 8 rows per update (2 ranks × 4 rows × 1 accumulated)"},
-		{trainerRuns[1], 8, 1, 1, "world size 2 → 1: 32 rows per update (1 ranks × 8 rows × 4 accumulated)"},
+		{trainerRuns[0], 2, 1, 3, "world size 2 → 1: 8 rows per update (1 rank × 4 rows × 2 accumulated), before 8 rows per update (2 ranks × 4 rows × 1 accumulated)"},
+		{trainerRuns[1], 8, 1, 1, "world size 2 → 1: 32 rows per update (1 rank × 8 rows × 4 accumulated)"},
 		{trainerRuns[1], 4, 4, 5, "world size 2 → 4: 32 rows per update (4 ranks × 8 rows × 1 accumulated)"},
 		{trainerRuns[3], 3, 2, 4, "world size 1 → 2: 40 rows per update (2 ranks × 10 rows × 2 accumulated)"},
 	} {
@@ -151,15 +151,90 @@ func sameUpdates(t *testing.T, run trainerRun, out string, from, size, updates i
 	}
 }
 
-func TestWorldSizeThatDoesNotDivideIsRefused(t *testing.T) {
+func TestAnotherWorldSizeIsRefusedOnRequest(t *testing.T) {
 	_, errs := tryRanks(t, &trainer.Request{
 		Checkpoint: testdata("regression-w2", "checkpoint-2"), Data: testdata("regression.jsonl"), Model: testdata("regression.yaml"),
-		OutputDir: t.TempDir(), WorldSize: 3,
+		OutputDir: t.TempDir(), WorldSize: 3, OnWorldChange: "refuse",
 	})
-	var refused *trainer.DivisionError
-	if !errors.As(errs[0], &refused) || !strings.Contains(refused.Error(), "8 rows per update") {
+	var refused *trainer.RequestError
+	if !errors.As(errs[0], &refused) || !strings.Contains(refused.Error(), "8 rows per update (2 ranks") || !strings.Contains(refused.Error(), "12 rows per update (3 ranks") {
 		t.Errorf("err = %v", errs[0])
 	}
+}
+
+// Whatever chain of world sizes an epoch is trained by, each row is trained on
+// exactly once in it, apart from those that fill its last round.
+func TestChainOfWorldSizesTrainsEachRowOnce(t *testing.T) {
+	for _, sizes := range [][]int{{2, 4, 1}, {2, 1, 3, 4}, {3, 2, 3}, {1, 3, 1}, {4, 3, 2, 1}} {
+		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
+			t.Parallel()
+			seen := map[int]int{}
+			var checkpoint string
+			for i, size := range sizes {
+				out := t.TempDir()
+				request := &trainer.Request{
+					Data: testdata("digits.jsonl"), Model: testdata("digits-small.yaml"), OutputDir: out, WorldSize: size, Trace: true,
+					Set: []string{"per_device_train_batch_size=7", "num_train_epochs=2", "save_steps=1", "logging_steps=1"},
+				}
+				if i > 0 {
+					request.Checkpoint, request.Data, request.Model, request.Set = checkpoint, "", "", nil
+				}
+				trainRanks(t, request)
+				last := i == len(sizes)-1
+				checkpoint = countEpoch(t, out, size, last, seen)
+			}
+			for row := range 300 {
+				if n := seen[row]; n == 0 {
+					t.Errorf("row %d was never trained on", row)
+				}
+			}
+			extra := 0
+			for _, n := range seen {
+				extra += n - 1
+			}
+			if limit := 7 * sizes[len(sizes)-1]; extra >= limit {
+				t.Errorf("%d rows were trained on again, a last round has %d", extra, limit)
+			}
+		})
+	}
+}
+
+// countEpoch counts the rows of the first epoch that a run trained in its first
+// three updates, or to the epoch's end if last, and returns the checkpoint there.
+func countEpoch(t *testing.T, out string, size int, last bool, seen map[int]int) string {
+	t.Helper()
+	first := readTrace(t, filepath.Join(out, "trace-rank0.json")).FirstStep
+	updates := 3
+	if last {
+		for epochOf(t, out, first+updates) < 1 {
+			updates++
+		}
+	}
+	for rank := range size {
+		trace := readTrace(t, filepath.Join(out, fmt.Sprintf("trace-rank%d.json", rank)))
+		n := updates * accumulation(t, out, first+1)
+		if last { // the epoch's last update may be a short one; the next epoch has every row once
+			batches := (300 + 7*size - 1) / (7 * size)
+			n = len(trace.MicroBatches) - batches
+		}
+		for _, rows := range trace.MicroBatches[:n] {
+			for _, row := range rows {
+				seen[row]++
+			}
+		}
+	}
+	return filepath.Join(out, checkpointDir(first+updates))
+}
+
+func epochOf(t *testing.T, out string, step int) float64 {
+	t.Helper()
+	return must[*hf.TrainerState](t)(openCheckpoint(t, filepath.Join(out, checkpointDir(step))).State()).Epoch()
+}
+
+func accumulation(t *testing.T, out string, step int) int {
+	t.Helper()
+	m := must[*hf.Manifest](t)(openCheckpoint(t, filepath.Join(out, checkpointDir(step))).Manifest())
+	return int(m.Arguments["gradient_accumulation_steps"].(int64))
 }
 
 func TestFinishedRunHasNothingLeft(t *testing.T) {
@@ -206,5 +281,51 @@ func TestTheBugOnDemand(t *testing.T) {
 	one.WorldSize, one.OutputDir = 1, t.TempDir()
 	if s := trainRanks(t, &one); !strings.HasSuffix(s.lines.String(), "resume: OK\n") {
 		t.Errorf("one worker: %s", s.lines.String())
+	}
+}
+
+// With fewer, larger or split batches, an epoch's updates may change even where
+// an update's rows do not: then progress is counted anew, and said.
+func TestAnotherWorldSizeCountsEpochsTruly(t *testing.T) {
+	rows := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(testdata("regression.jsonl")))), "\n")
+	write := func(n int) string {
+		path := filepath.Join(t.TempDir(), "rows.jsonl")
+		check(t, os.WriteFile(path, []byte(strings.Join(rows[:n], "")), 0o666))
+		return path
+	}
+	for name, tc := range map[string]struct {
+		rows, was, now int
+		set            []string
+		from           int
+		says           string
+		steps          int // of the whole run, after
+	}{
+		"drop_last, 4 → 2": {
+			34, 4, 2, []string{"per_device_train_batch_size=3", "dataloader_drop_last=true", "num_train_epochs=2"}, 2,
+			"step 2 of 4 (12 rows per update (4 ranks × 3 rows × 1 accumulated)) becomes step 3 of 6 (12 rows", 6,
+		},
+		"split_batches, 4 → 2": {
+			32, 4, 2, []string{"per_device_train_batch_size=8", "accelerator_config.split_batches=true", "num_train_epochs=2"}, 3,
+			"world size 4 → 2: 8 rows per update (2 ranks × 4 rows × 1 accumulated), before 8 rows per update (4 ranks × 2 rows × 1 accumulated)", 8,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, data := t.TempDir(), write(tc.rows)
+			trainRanks(t, &trainer.Request{
+				Data: data, Model: testdata("regression.yaml"), OutputDir: out, WorldSize: tc.was,
+				Set: append(tc.set, "save_steps=1", "logging_steps=1"),
+			})
+			again := t.TempDir()
+			s := trainRanks(t, &trainer.Request{Checkpoint: filepath.Join(out, checkpointDir(tc.from)), OutputDir: again, WorldSize: tc.now})
+			if !strings.Contains(s.warns.String(), tc.says) {
+				t.Errorf("said %s\nwant %s", s.warns.String(), tc.says)
+			}
+			if _, err := os.Stat(filepath.Join(again, checkpointDir(tc.steps))); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(again, checkpointDir(tc.steps+1))); err == nil {
+				t.Errorf("it trained beyond step %d", tc.steps)
+			}
+		})
 	}
 }

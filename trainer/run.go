@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"rejoin/ckpt/dictfile"
 	"rejoin/ckpt/hf"
 	"rejoin/data"
+	"rejoin/kernel"
 	"rejoin/model"
 	"rejoin/optim"
 	"rejoin/rng"
@@ -27,15 +30,15 @@ type run struct {
 	group Group
 	out   Output
 
-	table   *data.Table
-	batches batches
-	sampler data.Sampler
-	spec    *model.Spec
-	model   *model.Model
-	params  []*optim.Param
-	adam    *optim.Adam
-	rates   *optim.Scheduler
-	reducer *reducer
+	table     *data.Table
+	batches   batches
+	sampler   sampler
+	spec      *model.Spec
+	model     *model.Model
+	params    []*optim.Param
+	optimizer optimizer
+	rates     *optim.Scheduler
+	reducer   *reducer
 
 	generator *rng.Generator
 	random    *hf.RandomState // Python's and numpy's generators, carried along
@@ -56,6 +59,12 @@ type run struct {
 	started     bool // warnings are printed as they come, not gathered
 	wentOn      bool // a warning about numbers that are not finite was given
 
+	// layout is the training script's dict that the run was resumed from, whose
+	// count of epochs is epochOffset off from the number of epochs done; nil if none.
+	layout      *dictfile.Layout
+	epochOffset int
+	lastLoss    float32 // this rank's, of the last micro-batch
+
 	trainingArgs []byte            // training_args.bin
 	companions   map[string][]byte // config.json and its like, carried along
 	trace        *trace
@@ -70,12 +79,15 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 		return fmt.Errorf("the job is for %d ranks, the group has %d", job.WorldSize, g.Size())
 	}
 	r := &run{job: job, args: &job.Arguments, group: g, out: out}
+	defer r.closeData()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
+	r.sayf("%v; %d rows, %d parameters; %s, %s kernels; at step %d of %d", r.divide(), r.table.Len(), r.parameters(), kernel.BLAS(), kernel.Level(), r.pos.Step, r.plan.MaxSteps)
+	begun, first := time.Now(), r.pos.Step
 	switch {
 	case r.pos.Step >= r.plan.MaxSteps:
-		r.sayf("nothing left to do: the checkpoint is at step %d of %d (--max-steps trains on)", r.pos.Step, r.plan.MaxSteps)
+		r.sayf("nothing left to do: a higher --max-steps, or num_train_epochs, trains on")
 	case r.early.done():
 		r.sayf("nothing left to do: early stopping ended the run at step %d (a larger early_stopping_patience trains on)", r.pos.Step)
 	default:
@@ -88,6 +100,9 @@ func Run(ctx context.Context, g Group, job *Job, out Output) error {
 	}
 	if err := agree(ctx, g, r.trace.write()); err != nil {
 		return err
+	}
+	if n := r.pos.Step - first; n > 0 {
+		r.sayf("%d steps in %.1f s", n, time.Since(begun).Seconds())
 	}
 	if job.Resuming() {
 		r.sayf("resume: OK")
@@ -105,6 +120,19 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("step %d: %v", e.Step, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
+
+// divide is how this run divides an update's rows.
+func (r *run) divide() Division {
+	return Division{r.group.Size(), r.args.PerDeviceTrainBatchSize, r.args.GradientAccumulationSteps}
+}
+
+// parameters is the number of trained elements.
+func (r *run) parameters() (n int) {
+	for _, p := range r.params {
+		n += len(p.Values)
+	}
+	return n
+}
 
 // sayf prints a line on rank 0.
 func (r *run) sayf(format string, args ...any) {
@@ -135,8 +163,8 @@ func (r *run) train(ctx context.Context) error {
 	}
 	for !r.control.stop {
 		epoch := r.pos.Epoch
-		batches := r.sampler.Epoch(epoch)
-		if r.pos.Batch == 0 {
+		batches := r.epochBatches(epoch)
+		if r.pos.Batch == 0 && !r.plan.Offset.in(r.plan, r.pos.Step) {
 			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
 		}
 		for r.pos.Epoch == epoch && !r.control.stop {
@@ -147,6 +175,15 @@ func (r *run) train(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// epochBatches are this rank's micro-batches of an epoch, or of the rest of one
+// that was begun under another division.
+func (r *run) epochBatches(epoch int) [][]int {
+	if o := r.plan.Offset; o.Rows > 0 && epoch == o.Epoch {
+		return r.sampler.EpochFrom(epoch, o.Rows)
+	}
+	return r.sampler.Epoch(epoch)
 }
 
 // update trains on one group of micro-batches, in the Trainer's order: average,
@@ -161,9 +198,9 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		return err
 	}
 	if apply {
-		r.adam.Step()
+		r.optimizer.Step()
 	}
-	r.measured = measured{gradNorm: float64(norm), learningRate: r.adam.LearningRate(0)}
+	r.measured = measured{gradNorm: float64(norm), learningRate: r.optimizer.LearningRate(0)}
 	if apply {
 		r.rates.Step()
 	}
@@ -200,7 +237,8 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 			return err
 		}
 		r.loss.add(loss)
-		r.trace.add(rows)
+		r.lastLoss = loss
+		r.trace.add(rows, loss)
 	}
 	return nil
 }

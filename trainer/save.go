@@ -26,8 +26,12 @@ func (r *run) save(ctx context.Context, last bool) error {
 		return err
 	}
 	var outcome hf.Outcome
+	var dict string
 	if r.group.Rank() == 0 {
 		outcome, err = r.write(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last))
+		if err == nil {
+			dict, err = r.saveDict(r.lastLoss)
+		}
 	}
 	if err := agree(ctx, r.group, err); err != nil {
 		return err
@@ -42,7 +46,17 @@ func (r *run) save(ctx context.Context, last bool) error {
 	default:
 		r.sayf("%s: saved", path)
 	}
+	if dict != "" {
+		r.sayf("%s: saved, as a training script's dict", dict)
+	}
 	return nil
+}
+
+// samplesSeen is the number of rows that all ranks together have trained on;
+// rows that only fill up a last round are not counted.
+func (r *run) samplesSeen() int64 {
+	rows := r.table.Len()
+	return int64(r.pos.Epoch)*int64(rows) + int64(r.plan.rowsDone(r.pos, rows, perRound(r.args, r.group.Size())))
 }
 
 // gatherRandomStates brings every rank's random state to every rank; each is
@@ -72,7 +86,7 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 	return hf.Contents{
 		Step:         r.pos.Step,
 		Weights:      r.model.StateDict(),
-		Optimizer:    r.adam.StateDict(),
+		Optimizer:    r.optimizer.StateDict(),
 		Scheduler:    r.rates.StateDict(),
 		RandomStates: randomStates,
 		State:        state,
@@ -81,17 +95,30 @@ func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last
 		Manifest: hf.Manifest{
 			Rejoin:      Version,
 			WorldSize:   r.group.Size(),
-			SamplesSeen: r.plan.SamplesSeen(r.pos, r.args.PerDeviceTrainBatchSize, r.group.Size()),
+			SamplesSeen: r.samplesSeen(),
 			Arguments:   r.args.Map(),
 			DataPath:    r.job.Data,
 			DataDigest:  r.table.Digest(),
 			ModelYAML:   r.job.Model,
-			Sampler:     "seedable_random",
+			Sampler:     r.job.Sampler,
 			BLAS:        kernel.BLAS(),
 			Kernel:      kernel.Level(),
 			Extra:       r.manifestExtra(pending),
 		},
 	}
+}
+
+// manifestExtra are manifest.json's keys beyond the known ones.
+func (r *run) manifestExtra(pending pendingLoss) map[string]any {
+	extra := map[string]any{pendingKey: pending.encode(), runKey: r.job.Run}
+	if r.job.ParamGroups != decayGroups {
+		extra[paramGroupsKey] = r.job.ParamGroups
+	}
+	if r.plan.Offset.in(r.plan, r.pos.Step) {
+		extra[offsetKey] = r.plan.Offset.encode()
+	}
+	r.addEvaluation(extra)
+	return extra
 }
 
 // write publishes the checkpoint, or leaves things as they were.

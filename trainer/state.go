@@ -53,16 +53,14 @@ const (
 	epochEndKey = "epoch_end" // what the log needs where an epoch's end is still to be settled
 )
 
-// manifestExtra is what the manifest holds for this package alone.
-func (r *run) manifestExtra(pending pendingLoss) map[string]any {
-	extra := map[string]any{pendingKey: pending.encode()}
+// addEvaluation adds what the manifest holds of evaluations.
+func (r *run) addEvaluation(extra map[string]any) {
 	if r.eval.table != nil {
 		extra[evalDataKey] = map[string]any{"path": r.job.EvalData, "sha256": r.eval.table.Digest()}
 	}
 	if r.owesEpochEnd() {
 		extra[epochEndKey] = map[string]any{"grad_norm": r.measured.gradNorm, "learning_rate": r.measured.learningRate}
 	}
-	return extra
 }
 
 // evalDataOf is the evaluation data that a manifest names; "" for none.
@@ -87,6 +85,10 @@ func (r *run) restoreEpochEnd(m *hf.Manifest) {
 
 // pendingKey is manifest.json's key for the losses that no log entry holds yet.
 const pendingKey = "pending_loss"
+
+// paramGroupsKey is manifest.json's key for parameters that are grouped otherwise
+// than the Trainer's; see Job.ParamGroups.
+const paramGroupsKey = "param_groups"
 
 // pendingLoss is what a save finds in the ranks' loss meters. The Trainer does
 // not save it, so that its log after a resume leaves those steps out; ours does not.

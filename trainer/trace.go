@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// trace records the rows of every micro-batch that this rank trains on. A nil
+// trace records the rows and the loss of every micro-batch that this rank trains on. A nil
 // trace records nothing.
 type trace struct {
 	dir string
@@ -16,11 +16,14 @@ type trace struct {
 	WorldSize    int     `json:"world_size"`
 	FirstStep    int     `json:"first_step"` // updates done before the first micro-batch
 	MicroBatches [][]int `json:"micro_batches"`
+	// Losses are this rank's, by micro-batch, divided by the accumulation.
+	Losses []float32 `json:"losses"`
 }
 
-func (t *trace) add(rows []int) {
+func (t *trace) add(rows []int, loss float32) {
 	if t != nil {
 		t.MicroBatches = append(t.MicroBatches, rows)
+		t.Losses = append(t.Losses, loss)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,9 @@ type Options struct {
 	// transformers up to 5.17 gives its device to optimizer.pt alone: weights,
 	// schedule and random state always load as plain CPU.
 	MapLocation tensor.MapLocation
+	// Without names files that the caller will not read: they need not be there,
+	// and Digest leaves them out.
+	Without []string
 }
 
 // A Checkpoint is a directory that the Trainer or a [Writer] wrote. Files are
@@ -30,9 +34,12 @@ type Checkpoint struct {
 	dir         string
 	step        int
 	mapLocation tensor.MapLocation
+	without     []string
 
 	mu   sync.Mutex
-	open []io.Closer // guarded by mu
+	open []io.Closer       // guarded by mu
+	tags map[string]int    // of the torch files read so far; guarded by mu
+	ties map[string]string // that the weights' files recorded; guarded by mu
 }
 
 // Open opens the checkpoint directory dir. It fails with a
@@ -42,7 +49,7 @@ func Open(dir string, opts Options) (*Checkpoint, error) {
 	if err := looksLikeCheckpoint(dir); err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{dir: dir, mapLocation: opts.MapLocation}
+	c := &Checkpoint{dir: dir, mapLocation: opts.MapLocation, without: opts.Without}
 	if c.mapLocation == nil {
 		c.mapLocation = tensor.CPU
 	}
@@ -103,6 +110,35 @@ func (c *Checkpoint) keep(f io.Closer) {
 	c.open = append(c.open, f)
 }
 
+// note counts the device tags of a torch file.
+func (c *Checkpoint) note(f *torchfile.File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tags == nil {
+		c.tags = map[string]int{}
+	}
+	for tag, n := range f.Tags() {
+		c.tags[tag] += n
+	}
+}
+
+// Tags counts the storages of the torch files read so far by the device tag
+// that they were saved with; see [tensor.ForeignTags].
+func (c *Checkpoint) Tags() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.tags)
+}
+
+// Ties maps the names that the weights' safetensors files left out to the keys
+// that hold the same tensors, as those files' metadata records it. It is known
+// once Weights has been called.
+func (c *Checkpoint) Ties() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.ties)
+}
+
 // Close closes all files: tensors that were read must not be used any more.
 func (c *Checkpoint) Close() error {
 	c.mu.Lock()
@@ -139,6 +175,7 @@ func (c *Checkpoint) torchDict(name string, location tensor.MapLocation) (*pyobj
 		return nil, fileError(path, err)
 	}
 	c.keep(f)
+	c.note(f)
 	d, err := pyobj.AsDict(f.Object())
 	if err != nil {
 		return nil, fileError(path, err)

@@ -14,7 +14,8 @@ import (
 // Digest is one SHA-256, in hex, over names, sizes and contents of the files
 // that every rank reads to resume. Ranks compare it: an equal digest means
 // that they see the same checkpoint. Random states are left out, as each rank
-// reads its own and may lack the others'.
+// reads its own and may lack the others'. A file that is not as the manifest
+// lists it is a *[FileError].
 func (c *Checkpoint) Digest(ctx context.Context) (string, error) {
 	names, err := c.sharedFiles()
 	if err != nil {
@@ -32,11 +33,36 @@ func (c *Checkpoint) Digest(ctx context.Context) (string, error) {
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
+	if err := c.checkContents(names, infos); err != nil {
+		return "", err
+	}
 	sum := sha256.New()
 	for i, name := range names {
 		fmt.Fprintf(sum, "%q %d %s\n", name, infos[i].Size, infos[i].SHA256)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// checkContents compares files with what the manifest, if there is one, says of
+// them, so that a file that was damaged after it was saved is not trained on.
+func (c *Checkpoint) checkContents(names []string, infos []FileInfo) error {
+	m, err := c.Manifest()
+	if err != nil || m == nil {
+		return err
+	}
+	for i, name := range names {
+		if want, listed := m.Files[name]; listed && want != infos[i] {
+			return c.mismatch(name, want, infos[i])
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) mismatch(name string, want, found FileInfo) error {
+	return &FileError{
+		Path: c.path(name), Problem: Mismatched, Next: nextStep(c.path(name)),
+		Err: fmt.Errorf("%d bytes, SHA-256 %s expected by %s, found %d bytes, %s", want.Size, want.SHA256, ManifestFile, found.Size, found.SHA256),
+	}
 }
 
 // sharedFiles are the names of the files there that all ranks read, sorted.
@@ -60,7 +86,7 @@ func (c *Checkpoint) sharedFiles() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if there || f.Required {
+		if (there || f.Required) && !slices.Contains(c.without, f.Name) {
 			names = append(names, f.Name)
 		}
 	}

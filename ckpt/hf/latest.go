@@ -108,8 +108,9 @@ func candidates(dir string) ([]candidate, error) {
 
 // Latest is the newest complete checkpoint in dir, by number, and what was
 // skipped before it was found, newest first. If there is none the error is a
-// *[NoCheckpointError]. Call [Recover] before, where dir may be written to.
-func Latest(dir string) (path string, skipped []Skipped, err error) {
+// *[NoCheckpointError]. A checkpoint must also pass what is given as also, such
+// as a look at its contents. Call [Recover] before, where dir may be written to.
+func Latest(dir string, also ...func(path string) error) (path string, skipped []Skipped, err error) {
 	all, err := candidates(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil, &NotCheckpointError{dir, "there is no such directory"}
@@ -119,6 +120,11 @@ func Latest(dir string) (path string, skipped []Skipped, err error) {
 	for _, c := range all {
 		if c.reason == nil {
 			c.reason = Complete(c.path)
+		}
+		for _, check := range also {
+			if c.reason == nil {
+				c.reason = check(c.path)
+			}
 		}
 		if c.reason == nil {
 			return c.path, skipped, nil

@@ -211,10 +211,7 @@ func (c *Checkpoint) Verify(ctx context.Context) error {
 		case err != nil:
 			problems = append(problems, err)
 		case found != want:
-			problems = append(problems, &FileError{
-				Path: path, Problem: Mismatched, Next: nextStep(path),
-				Err: fmt.Errorf("%d bytes, SHA-256 %s expected by %s, found %d bytes, %s", want.Size, want.SHA256, ManifestFile, found.Size, found.SHA256),
-			})
+			problems = append(problems, c.mismatch(name, want, found))
 		}
 	}
 	return errors.Join(problems...)

@@ -2,6 +2,8 @@ package hf
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -145,6 +147,11 @@ func (c *Checkpoint) RandomState(rank, worldSize int) (*RandomState, error) {
 	}
 	data, err := readFile(path)
 	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	info := FileInfo{Size: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	if err := c.checkContents([]string{filepath.Base(path)}, []FileInfo{info}); err != nil {
 		return nil, err
 	}
 	r, err := decodeRandomState(data, path)

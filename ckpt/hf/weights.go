@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rejoin/ckpt/hf/pyjson"
+	"rejoin/ckpt/names"
 	"rejoin/ckpt/safetensors"
 	"rejoin/ckpt/torchfile"
 	"rejoin/pyobj"
@@ -77,6 +78,7 @@ func (c *Checkpoint) weightsFrom(name string) (*tensor.StateDict, error) {
 				Err: fmt.Errorf("tensor %q has dtype %s", other[0].Name, other[0].DType),
 			}
 		}
+		c.noteTies(names.RecordedTies(f.Metadata(), f.StateDict()))
 		return f.StateDict(), nil
 	}
 	f, err := torchfile.Open(path, torchfile.Options{MapLocation: tensor.CPU})
@@ -84,11 +86,21 @@ func (c *Checkpoint) weightsFrom(name string) (*tensor.StateDict, error) {
 		return nil, fileError(path, err)
 	}
 	c.keep(f)
+	c.note(f)
 	weights, err := stateDictOf(f.Object())
 	if err != nil {
 		return nil, fileError(path, err)
 	}
 	return weights, nil
+}
+
+func (c *Checkpoint) noteTies(ties map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ties == nil {
+		c.ties = map[string]string{}
+	}
+	maps.Copy(c.ties, ties)
 }
 
 // stateDictOf turns a dict of names and tensors into a state dict.
@@ -148,7 +160,12 @@ func (c *Checkpoint) shardError(shard, format string, args ...any) error {
 
 // shardIndex is the weight_map of an index: tensor name to file name.
 func (c *Checkpoint) shardIndex(name string) (map[string]string, error) {
-	path := c.path(name)
+	return ReadShardIndex(c.path(name))
+}
+
+// ReadShardIndex reads a *.index.json of sharded weights: tensor name to the
+// name of the file, beside the index, that holds it.
+func ReadShardIndex(path string) (map[string]string, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err

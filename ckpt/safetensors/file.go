@@ -36,6 +36,7 @@ type File struct {
 	metadata map[string]string
 	state    *tensor.StateDict
 	other    []Entry
+	content  []byte // what follows the header
 	mapping  *mapped.File
 }
 
@@ -78,6 +79,7 @@ func (f *File) read(data []byte) *FormatError {
 		return e
 	}
 	header, content := data[8:8+length], data[8+length:]
+	f.content = content
 	if err := f.parse(header); err != nil {
 		return err
 	}
@@ -173,6 +175,9 @@ func (f *File) StateDict() *tensor.StateDict { return f.state }
 // Unsupported lists the tensors of a dtype that package tensor does not have;
 // they are not in the StateDict. The caller must not change the slice.
 func (f *File) Unsupported() []Entry { return f.other }
+
+// Raw is the bytes of a tensor of any dtype, known here or not: a view of the file.
+func (f *File) Raw(e Entry) []byte { return f.content[e.Begin:e.End:e.End] }
 
 // Entries lists all tensors in the header's order; the caller must not change
 // the slice.

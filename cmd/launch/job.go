@@ -37,7 +37,9 @@ func runJob(ctx context.Context, flags *jobflags.Flags, r *trainer.Request, stdo
 	for _, n := range notices {
 		printNotice(stderr, n)
 	}
-	if err != nil {
+	if wrong := (*trainer.RequestError)(nil); errors.As(err, &wrong) {
+		return &usageError{err}
+	} else if err != nil {
 		return err
 	}
 	payload, err := task.Encode()

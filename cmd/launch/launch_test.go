@@ -96,7 +96,7 @@ func TestLostWorkerIsNamedByAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, endless(t.TempDir())...)
-			r.waitForLine(t, "step ")
+			r.waitForLine(t, "]: step ")
 			pid := pidOfRank(t, r.cmd.Process.Pid, 1)
 			begun := time.Now()
 			if err := syscall.Kill(pid, tc.signal); err != nil {
@@ -120,7 +120,7 @@ func TestLostWorkerIsNamedByAll(t *testing.T) {
 
 func TestInterruptEndsEverythingWithinASecond(t *testing.T) {
 	r := start(t, endless(t.TempDir())...)
-	r.waitForLine(t, "step ")
+	r.waitForLine(t, "]: step ")
 	pid := pidOfRank(t, r.cmd.Process.Pid, 1)
 	begun := time.Now()
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -149,11 +149,12 @@ func TestUsageErrors(t *testing.T) {
 		{"--no-such-flag", 2, "no-such-flag"},
 		{"frobnicate", 2, "frobnicate"},
 		{"resume no/such/checkpoint", 1, "no/such/checkpoint does not exist"},
-		{"resume testdata/regression.jsonl", 1, "is a file"},
-		{"resume testdata/regression-w2/checkpoint-2", 1, "--model"},
-		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 1, "--data"},
+		{"resume testdata/regression.jsonl", 1, "not a checkpoint"},
+		{"resume testdata/raw-ddp-w2/legacy.pth", 2, "--sampler distributed"},
+		{"resume testdata/regression-w2/checkpoint-2", 2, "--model"},
+		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml", 2, "--data"},
 		{"resume testdata/regression-w2/checkpoint-2 --model testdata/regression.yaml --data gone.jsonl", 1, "gone.jsonl"},
-		{"train --model testdata/regression.yaml --data testdata/regression.jsonl --set lerning_rate=1", 1, `did you mean "learning_rate"?`},
+		{"train --model testdata/regression.yaml --data testdata/regression.jsonl --set lerning_rate=1", 2, `did you mean "learning_rate"?`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			e := run(t, strings.Fields(tc.args)...)

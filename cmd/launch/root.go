@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -73,10 +74,11 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Global Flags:", "Job flags (before or after the command):"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.SetGlobalNormalizationFunc(jobflags.Normalize)
 	job := jobflags.Bind(root.PersistentFlags())
-	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr))
+	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr), newCkpt(stdout, stderr))
 	return root
 }
 

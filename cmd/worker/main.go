@@ -48,9 +48,11 @@ func report(err error, rank int) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &agreed):
-		if text := agreed.Report(rank); text != "" {
-			fmt.Fprintln(os.Stderr, text)
+		text := agreed.Report(rank)
+		if text == "" {
+			return exitPeerFailed // another rank says it for all
 		}
+		fmt.Fprintln(os.Stderr, text)
 		return exitFailed
 	case isPeerFailure(err, rank):
 		fmt.Fprintln(os.Stderr, stopped(err))

@@ -14,7 +14,7 @@ type Flags struct {
 
 const (
 	nnodes          = "nnodes"
-	nproc           = "nproc-per-node"
+	nproc           = "nproc"
 	nodeRank        = "node-rank"
 	rdzvBackend     = "rdzv-backend"
 	rdzvEndpoint    = "rdzv-endpoint"
@@ -37,12 +37,12 @@ const (
 
 // aliases are other names of a flag, after dashes are made of underscores.
 var aliases = map[string]string{
-	"nproc":           nproc,
+	"nproc-per-node":  nproc,
 	"n-proc-per-node": nproc,
 }
 
 // Normalize gives a flag's canonical name: dashes for underscores, and
-// --nproc-per-node for --nproc. It is a pflag normalisation function, which
+// --nproc for torchrun's --nproc-per-node. It is a pflag normalisation function, which
 // cobra takes with SetGlobalNormalizationFunc.
 func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	name = strings.ReplaceAll(name, "_", "-")
@@ -57,13 +57,13 @@ func Bind(fs *pflag.FlagSet) *Flags {
 	fs.SetNormalizeFunc(Normalize)
 	for _, d := range []struct{ name, short, value, usage string }{
 		{nnodes, "", "1", "`number` of nodes, or MIN:MAX; only one node is supported"},
-		{nproc, "", "1", "worker processes: a `number`, or auto or cpu for one per CPU (also --nproc)"},
+		{nproc, "", "1", "worker processes: a `number`, or auto or cpu for one per CPU (torchrun's --nproc-per-node)"},
 		{nodeRank, "", "0", "`rank` of this node; 0 with one node"},
 		{rdzvBackend, "", "", "rendezvous `backend`: static or c10d, both meaning the launcher's own"},
 		{rdzvEndpoint, "", "", "`host:port` where the launcher serves the rendezvous (default: a free port on 127.0.0.1)"},
 		{rdzvID, "", "", "the job's `id` (default: a unique one)"},
 		{rdzvConf, "", "", "rendezvous settings, `KEY=VALUE,...`: join_timeout or timeout, in seconds"},
-		{maxRestarts, "", "0", "how `often` the workers may be restarted"},
+		{maxRestarts, "", "0", "`times` the workers may be restarted; only 0 is supported"},
 		{monitorInterval, "", "", "accepted for torchrun's sake, in `seconds`: workers are watched without polling"},
 		{role, "", "default", "ROLE_NAME of the workers, a `name`"},
 		{masterAddr, "", "", "MASTER_ADDR for the workers, an `address` (default 127.0.0.1)"},
@@ -134,7 +134,7 @@ func envNames(name string) []string {
 	names := []string{"PET_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
 	switch name {
 	case nproc: // the Kubeflow Trainer's two versions differ
-		names = append(names, "PET_N_PROC_PER_NODE")
+		names = []string{"PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"}
 	case shutdownTimeout:
 		names = append(names, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
 	}

@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-
-	"rejoin/tensor"
 )
 
 // How deep the lists of a number column may be nested.
 const maxRank = 8
 
-// column is one column of numbers while its file is read, and after. It starts
-// with integers and turns to floats at the first number that is not one.
+// textColumn is one column of a text file while it is read. It starts with integers
+// and turns to floats at the first number that is not one.
 //
 // Its invariants, while err is nil:
 //
 //  1. Every row so far has the shape shape; it is nil before the first row.
 //  2. Either ints or floats holds rows × the product of shape elements.
-type column struct {
+type textColumn struct {
 	name  string
 	shape []int
 	line  int // of the last row read
@@ -39,14 +37,14 @@ type wideValue struct {
 }
 
 // fail drops the column's values; line is where the problem is, 0 if in no line.
-func (c *column) fail(line int, format string, args ...any) {
+func (c *textColumn) fail(line int, format string, args ...any) {
 	c.err = &TableError{Line: line, Column: c.name, Problem: fmt.Sprintf(format, args...)}
 	c.ints, c.floats = nil, nil
 }
 
 // read consumes the value of one row. It returns an error for text that is not
 // JSON; a value that is not numbers of the column's shape fails the column only.
-func (c *column) read(s *scanner, line int) error {
+func (c *textColumn) read(s *scanner, line int) error {
 	from := s.at
 	shape, problem, err := c.readShape(s, line)
 	switch {
@@ -82,7 +80,7 @@ type walk struct {
 
 // readShape appends the numbers of a value to the column and returns its shape,
 // or a problem.
-func (c *column) readShape(s *scanner, line int) (shape []int, problem string, err error) {
+func (c *textColumn) readShape(s *scanner, line int) (shape []int, problem string, err error) {
 	w := walk{rank: -1}
 	for i := range w.sizes {
 		w.sizes[i] = -1
@@ -98,7 +96,7 @@ func (c *column) readShape(s *scanner, line int) (shape []int, problem string, e
 	return append(make([]int, 0, w.rank), w.sizes[:w.rank]...), "", nil
 }
 
-func (c *column) readValue(s *scanner, w *walk, depth, line int) (problem string, err error) {
+func (c *textColumn) readValue(s *scanner, w *walk, depth, line int) (problem string, err error) {
 	if s.peek() == '[' {
 		return c.readList(s, w, depth, line)
 	}
@@ -116,7 +114,7 @@ func (c *column) readValue(s *scanner, w *walk, depth, line int) (problem string
 	return "", nil
 }
 
-func (c *column) readList(s *scanner, w *walk, depth, line int) (problem string, err error) {
+func (c *textColumn) readList(s *scanner, w *walk, depth, line int) (problem string, err error) {
 	switch {
 	case w.rank >= 0 && depth >= w.rank:
 		return "numbers and lists side by side in one list", nil
@@ -145,7 +143,7 @@ func (c *column) readList(s *scanner, w *walk, depth, line int) (problem string,
 }
 
 // append adds one number, read as Python reads it.
-func (c *column) append(text []byte, integer bool, line int) {
+func (c *textColumn) append(text []byte, integer bool, line int) {
 	if integer && !c.isFloat {
 		v, err := strconv.ParseInt(string(text), 10, 64)
 		if err == nil {
@@ -171,7 +169,7 @@ func (c *column) append(text []byte, integer bool, line int) {
 }
 
 // toFloat turns the integers so far to floats.
-func (c *column) toFloat() {
+func (c *textColumn) toFloat() {
 	if c.isFloat {
 		return
 	}
@@ -183,26 +181,16 @@ func (c *column) toFloat() {
 	c.ints = nil
 }
 
-// finish is called after the last row.
-func (c *column) finish() {
+// finish returns the column after the last row.
+func (c *textColumn) finish() *column {
 	if c.err == nil && c.firstFloat == 0 && c.firstWide != nil {
 		c.fail(c.firstWide.line, "the integer %.40s does not fit in 64 bits", c.firstWide.text)
 	}
-	c.ints, c.floats = slices.Clip(c.ints), slices.Clip(c.floats)
-}
-
-func (c *column) dtype() tensor.DType {
-	if c.isFloat {
-		return tensor.Float32
+	if c.err != nil {
+		return failed(c.name, c.err)
 	}
-	return tensor.Int64
-}
-
-// size is the number of elements of a row.
-func (c *column) size() int {
-	n := 1
-	for _, d := range c.shape {
-		n *= d
-	}
-	return n
+	return loaded(c.name, &numbers{
+		rowShape: c.shape, size: elements(c.shape),
+		ints: slices.Clip(c.ints), floats: slices.Clip(c.floats), isFloat: c.isFloat, firstFloat: c.firstFloat,
+	})
 }
