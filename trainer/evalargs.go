@@ -3,6 +3,8 @@ package trainer
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -94,4 +96,33 @@ func plainFloat(f *float64) any {
 		return nil
 	}
 	return *f
+}
+
+// evalData finds the evaluation data, if there is any.
+func (r *resolver) evalData() error {
+	path, own := r.request.EvalData, ""
+	if r.manifest != nil {
+		own, r.job.EvalDataDigest = evalDataOf(r.manifest)
+	}
+	evaluates := r.job.Arguments.evaluates()
+	if path == "" && evaluates {
+		path = own
+	}
+	switch {
+	case path == "" && evaluates:
+		return fmt.Errorf("the run evaluates (eval_strategy %s) but there is no data for it; name it with --eval-data FILE.jsonl, or set eval_strategy=no and eval_on_start=false", r.job.Arguments.EvalStrategy)
+	case path == "":
+		r.job.EvalDataDigest = ""
+		return nil
+	case !evaluates:
+		r.job.EvalDataDigest = ""
+		r.warn("--eval-data has no effect: the run does not evaluate; --set eval_strategy=steps or epoch makes it")
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("evaluation data: %w; name it with --eval-data FILE.jsonl", err)
+	}
+	var err error
+	r.job.EvalData, err = filepath.Abs(path)
+	return err
 }
