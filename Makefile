@@ -5,7 +5,7 @@ GO     ?= go
 OUT    ?= out
 PYTHON ?= /usr/bin/python3
 LINT   := bin/tools/golangci-lint
-SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum 2>/dev/null)
+SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum harness testdata 2>/dev/null)
 
 .PHONY: build demo test test-plain check interop proto bench fuzz cross clean
 
