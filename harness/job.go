@@ -64,7 +64,7 @@ func (j *Job) command(launch, python string) []string {
 	return append(args, j.Args...)
 }
 
-// run does the job's damage, runs it and awaits its end, and that of all its workers.
+// runJob does the job's damage, runs it and awaits its end, and that of all its workers.
 // The error says that the harness failed, not the job.
 func (r *Runner) runJob(ctx context.Context, j *Job, dir, python string) (*jobRun, error) {
 	for i := range j.Before {
@@ -109,7 +109,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job, dir, python string) (*jobRu
 	if interruptErr != nil && ctx.Err() == nil {
 		err = errors.Join(err, fmt.Errorf("job %s: %w", j.Name, interruptErr))
 	}
-	return run, errors.Join(err, gone(run.ranks))
+	return run, errors.Join(err, gone(run.ranks, goneAfter))
 }
 
 func exitCode(s *os.ProcessState) int {
@@ -137,8 +137,8 @@ func livingWorker(events string, begun time.Time, rank int) (int, error) {
 const goneAfter = 5 * time.Second
 
 // gone returns when no worker lives, or an error that names one that does.
-func gone(ranks []Rank) error {
-	deadline := time.NewTimer(goneAfter)
+func gone(ranks []Rank, after time.Duration) error {
+	deadline := time.NewTimer(after)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -154,7 +154,7 @@ func gone(ranks []Rank) error {
 		}
 		select {
 		case <-deadline.C:
-			return fmt.Errorf("rank %d (pid %d) still lives %v after its launcher ended", ranks[left].Rank, ranks[left].PID, goneAfter)
+			return fmt.Errorf("rank %d (pid %d) still lives %v after its launcher ended", ranks[left].Rank, ranks[left].PID, after)
 		case <-tick.C:
 		}
 	}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"time"
 
@@ -59,7 +60,16 @@ type Mark struct {
 // LossPoint is a logged loss.
 type LossPoint struct {
 	Step float64 `json:"step"`
-	Loss float64 `json:"loss"`
+	Loss float64 `json:"loss"` // null in JSON, which has no NaN, where it is not finite
+}
+
+// MarshalJSON writes the point.
+func (p LossPoint) MarshalJSON() ([]byte, error) {
+	var loss any = p.Loss
+	if !finite(p) {
+		loss = nil
+	}
+	return json.Marshal(map[string]any{"step": p.Step, "loss": loss})
 }
 
 const (

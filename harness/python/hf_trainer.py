@@ -1,13 +1,13 @@
 """A run of the real Hugging Face Trainer, for the harness. One process for each rank, under torchrun's environment.
 
-usage: hf_trainer.py --output DIR [--checkpoint DIR] [--ask device|cpu] [--max-steps N]
+usage: hf_trainer.py --output DIR [--checkpoint DIR] [--ask trainer|device|cpu] [--max-steps N]
 
 Trains a linear model on regression.jsonl as testdata's regression-w2 was trained,
 and writes DIR/checkpoint-N and DIR/trace-rankR.json: the rows of each micro-batch.
 
---ask says which location optimizer.pt is loaded to: `device` is the rank's own
-(cpu:0 on each of several CPU ranks), which transformers up to 5.17 asks for; `cpu` is
-what later ones ask for.
+--ask says which location optimizer.pt is loaded to: `trainer` leaves it to the
+Trainer; `device` is the rank's own (cpu:0 on each of several CPU ranks), which
+transformers up to 5.17 asks for; `cpu` is what later ones ask for.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ from transformers import Trainer, TrainingArguments, set_seed
 p = argparse.ArgumentParser()
 p.add_argument("--output", required=True)
 p.add_argument("--checkpoint")
-p.add_argument("--ask", choices=["device", "cpu"], default="cpu")
+p.add_argument("--ask", choices=["trainer", "device", "cpu"], default="trainer")
 p.add_argument("--max-steps", type=int, default=6)
 cmd = p.parse_args()
 
@@ -54,7 +54,8 @@ torch_load = torch.load
 
 def load(file, *args, map_location=None, **kwargs):
     if os.path.basename(str(file)) == "optimizer.pt":
-        asked, map_location = map_location, str(training.device) if cmd.ask == "device" else "cpu"
+        asked = map_location
+        map_location = {"trainer": asked, "device": str(training.device), "cpu": "cpu"}[cmd.ask]
         print(f"transformers {transformers.__version__} loads optimizer.pt to {asked}; this run asks for {map_location}", flush=True)
     return torch_load(file, *args, map_location=map_location, **kwargs)
 
