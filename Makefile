@@ -7,7 +7,7 @@ PYTHON ?= /usr/bin/python3
 LINT   := bin/tools/golangci-lint
 SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum harness testdata 2>/dev/null)
 
-.PHONY: build demo test test-plain check interop proto bench fuzz cross clean
+.PHONY: build demo test test-plain check interop harness seeded-faults oracle fixtures proto bench fuzz cross clean
 
 build: bin/launch bin/worker ## the two programs, without cgo
 
@@ -46,6 +46,23 @@ interop: SHELL := /bin/bash -o pipefail
 interop: build ## real torch loads what we write, and we load what it writes
 	REJOIN_INTEROP=1 REJOIN_PYTHON=$(PYTHON) $(GO) test -run Interop -count=1 -v ./... | \
 	  grep -v -e '^=== ' -e 'no test files' -e 'no tests to run' -e '^PASS$$'
+
+harness: build ## two workers, really resumed, in every way that is known to break
+	@bin/launch harness
+
+seeded-faults: ## faults put into the resume path must be seen by the harness
+	scripts/seeded-faults.sh
+
+ORACLE := bin/oracle
+oracle: $(ORACLE)/installed ## torch and transformers of the report, in a virtual environment
+$(ORACLE)/installed: scripts/oracle/requirements.txt
+	python3 -m venv $(ORACLE)
+	$(ORACLE)/bin/pip install -r scripts/oracle/requirements.txt
+	@touch $@
+	@echo 'run REJOIN_PYTHON=$(ORACLE)/bin/python bin/launch harness'
+
+fixtures: oracle build ## what real torch and transformers write for testdata/, anew, in OUT/fixtures
+	scripts/oracle/make.sh $(ORACLE)/bin/python $(OUT)/fixtures
 
 bench: ## the benchmarks
 	$(GO) test -run '^$$' -bench . ./...
