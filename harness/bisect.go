@@ -122,8 +122,8 @@ func openRun(dir string) (*finishedRun, error) {
 	if r.traces, err = ReadTraces(dir); err != nil {
 		return nil, err
 	}
-	for i := len(r.checkpoints) - 1; i >= 0; i-- {
-		if r.newest(r.checkpoints[i].Path) == nil {
+	for _, found := range slices.Backward(r.checkpoints) {
+		if r.newest(found.Path) == nil {
 			break
 		}
 	}

@@ -24,11 +24,12 @@ func TestBisectNamesTheFirstParting(t *testing.T) {
 			step:   4, kind: "checkpoint", rank: 1, what: "rng_state_1.pth",
 		},
 		"a tensor": {
-			damage: []Damage{{Flip: "regression-w2/checkpoint-6/model.safetensors", At: at(200)}},
+			damage: []Damage{{Flip: "regression-w2/checkpoint-6/model.safetensors", At: new(int64(200))}},
 			step:   6, kind: "checkpoint", rank: -1, what: "fc.weight",
 		},
 		"a sample": {
 			edit: func(t *testing.T, dir string) {
+				t.Helper()
 				traces, err := ReadTraces(dir)
 				if err != nil {
 					t.Fatal(err)
@@ -40,6 +41,7 @@ func TestBisectNamesTheFirstParting(t *testing.T) {
 		},
 		"a logged number": {
 			edit: func(t *testing.T, dir string) {
+				t.Helper()
 				replaceInFile(t, filepath.Join(dir, "checkpoint-6/trainer_state.json"), `"learning_rate": 0.005`, `"learning_rate": 0.004`)
 			},
 			step: 4, kind: "log", rank: -1, what: "learning_rate",
@@ -73,8 +75,6 @@ func TestBisectNamesTheFirstParting(t *testing.T) {
 		})
 	}
 }
-
-func at(n int64) *int64 { return &n }
 
 func TestBisectRefuses(t *testing.T) {
 	dir := fixture(t, "regression-w2", "regression.jsonl")

@@ -68,12 +68,15 @@ func TestDifferencesAreNamed(t *testing.T) {
 		"a file too many":          {[]Damage{{Write: here + "stray.txt", Text: "x"}}, nil, "", "stray.txt: found a file, expected none"},
 		"a file too few":           {[]Damage{{Delete: here + "training_args.bin"}}, nil, "", "training_args.bin: found no such file"},
 		"a logged loss": {nil, func(t *testing.T, dir string) {
+			t.Helper()
 			replaceInFile(t, dir+"/"+here+"trainer_state.json", `"loss": 5.2`, `"loss": 6.2`)
 		}, Log, "log entry of step 1: loss: found 6.2"},
 		"a logged learning rate": {nil, func(t *testing.T, dir string) {
+			t.Helper()
 			replaceInFile(t, dir+"/"+here+"trainer_state.json", `"learning_rate": 0.008333333333333333`, `"learning_rate": 0.01`)
 		}, Log, "step 2: learning_rate: found 0.01, expected 0.00833333333 (the learning-rate schedule"},
 		"a step": {nil, func(t *testing.T, dir string) {
+			t.Helper()
 			replaceInFile(t, dir+"/"+here+"trainer_state.json", `"global_step": 4`, `"global_step": 3`)
 		}, Position, "global_step: found 3, expected 4"},
 		"another model's everything": {[]Damage{{Copy: other + "model.safetensors", To: here + "model.safetensors"}}, nil, Weights, "backbone.0.bias: found float32[32], expected nothing"},

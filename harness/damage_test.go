@@ -29,7 +29,7 @@ func TestDamage(t *testing.T) {
 		"truncate bytes": {Damage{Truncate: "a.txt", Keep: "4"}, "a.txt", "0123"},
 		"truncate more":  {Damage{Truncate: "a.txt", Keep: "40"}, "a.txt", "0123456789"},
 		"flip":           {Damage{Flip: "a.txt"}, "a.txt", "01234%6789"},
-		"flip at":        {Damage{Flip: "a.txt", At: at(0)}, "a.txt", " 123456789"},
+		"flip at":        {Damage{Flip: "a.txt", At: new(int64(0))}, "a.txt", " 123456789"},
 		"write":          {Damage{Write: "new", Text: "text"}, "new", "text"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDamage(t *testing.T) {
 			}
 		})
 	}
-	for _, d := range []Damage{{Delete: "gone"}, {Flip: "a.txt", At: at(10)}, {Flip: "a.txt", At: at(-1)}, {Retag: "a.txt", Tags: []string{"cpu"}}, {Legacy: "a.txt"}, {}} {
+	for _, d := range []Damage{{Delete: "gone"}, {Flip: "a.txt", At: new(int64(10))}, {Flip: "a.txt", At: new(int64(-1))}, {Retag: "a.txt", Tags: []string{"cpu"}}, {Legacy: "a.txt"}, {}} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "a.txt"), "0123456789")
 		if err := d.apply(dir); err == nil {

@@ -39,15 +39,13 @@ func newInterrupter(s *sent, todo ...Interruption) *interrupter {
 	}
 }
 
-func rank(n int) *int { return &n }
-
 func TestInterruptionsAreDoneInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sent{at: time.Now()}
 		i := newInterrupter(
 			s,
-			Interruption{When: "step 2", Do: "stop", Rank: rank(1), For: Duration(time.Second)},
-			Interruption{When: "step 4", Do: "kill", Rank: rank(0)},
+			Interruption{When: "step 2", Do: "stop", Rank: new(1), For: Duration(time.Second)},
+			Interruption{When: "step 4", Do: "kill", Rank: new(0)},
 			Interruption{When: "step 4", Do: "interrupt"},
 		)
 		for _, text := range []string{"step 4/9", "step 2/9", "step 3/9"} {
@@ -69,7 +67,7 @@ func TestInterruptionsAreDoneInOrder(t *testing.T) {
 func TestFinishDoesNotAwaitAStoppedWorkerThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sent{at: time.Now()}
-		i := newInterrupter(s, Interruption{When: "go", Do: "stop", Rank: rank(0), For: Duration(time.Hour)})
+		i := newInterrupter(s, Interruption{When: "go", Do: "stop", Rank: new(0), For: Duration(time.Hour)})
 		i.see(Line{Text: "go"})
 		if err := i.finish(); err != nil || time.Since(s.at) > 0 || len(s.list) != 1 {
 			t.Errorf("after %v: %v, sent %q", time.Since(s.at), err, s.list)
@@ -78,13 +76,13 @@ func TestFinishDoesNotAwaitAStoppedWorkerThatHasEnded(t *testing.T) {
 }
 
 func TestWhatCouldNotBeDoneIsSaid(t *testing.T) {
-	i := newInterrupter(&sent{}, Interruption{When: "never", Do: "kill", Rank: rank(1)}, Interruption{When: "nor this", Do: "interrupt"})
+	i := newInterrupter(&sent{}, Interruption{When: "never", Do: "kill", Rank: new(1)}, Interruption{When: "nor this", Do: "interrupt"})
 	i.see(Line{Text: "step 1"})
 	err := i.finish()
 	if err == nil || !strings.Contains(err.Error(), `kill rank 1: not done, for no line with "never" came`) || !strings.Contains(err.Error(), "interrupt the launcher") {
 		t.Errorf("error %v", err)
 	}
-	i = newInterrupter(&sent{}, Interruption{When: "a", Do: "kill", Rank: rank(2)})
+	i = newInterrupter(&sent{}, Interruption{When: "a", Do: "kill", Rank: new(2)})
 	i.see(Line{Text: "a"})
 	if err := i.finish(); err == nil || !strings.Contains(err.Error(), "rank 2 has no process") {
 		t.Errorf("error %v", err)

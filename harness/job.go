@@ -54,8 +54,12 @@ func (j *Job) command(launch, python string) []string {
 		args = append(args, "train")
 	}
 	for _, f := range []struct{ flag, value string }{
-		{"--data", j.Data}, {"--model", j.Model}, {"--config", j.Config}, {"--output-dir", j.Output},
-		{"--map-location", j.MapLocation}, {"--location-rules", j.LocationRules},
+		{"--data", j.Data},
+		{"--model", j.Model},
+		{"--config", j.Config},
+		{"--output-dir", j.Output},
+		{"--map-location", j.MapLocation},
+		{"--location-rules", j.LocationRules},
 	} {
 		if f.value != "" {
 			args = append(args, f.flag, f.value)

@@ -65,6 +65,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	for _, result := range r.Results {
 		c := junitCase{Name: result.Name, Class: "harness", Time: seconds(result.Took)}
 		switch result.Outcome {
+		case Passed:
 		case Failed:
 			c.Failure = &junitMessage{xmlText(result.Failures[0]), xmlText(strings.Join(result.Failures, "\n") + "\nalone: " + result.Rerun)}
 			c.Output = xmlText(tails(result))

@@ -93,7 +93,7 @@ func (r *jobRun) result(launch string) JobResult {
 	for _, l := range r.lines { // each rank's first line shows when it began to speak
 		if !seen[l.Rank] && len(out.Marks) < maxMarks {
 			seen[l.Rank] = true
-			out.Marks = append(out.Marks, Mark{l.At, l.Rank, l.Text})
+			out.Marks = append(out.Marks, Mark(l))
 		}
 	}
 	out.Tail = r.tail()

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 
@@ -36,12 +37,12 @@ func RewriteLegacy(path string) error {
 	})
 }
 
-func rewrite(path string, write func(*bytes.Buffer, *torchfile.File) error) error {
+func rewrite(path string, write func(*bytes.Buffer, *torchfile.File) error) (err error) {
 	f, err := torchfile.Open(path, torchfile.Options{MapLocation: tensor.CPU})
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	var out bytes.Buffer
 	if err := write(&out, f); err != nil {
 		return err

@@ -45,7 +45,8 @@ func TestExpectationsAreLookedAt(t *testing.T) {
 	}{
 		"all well": {
 			Expectation{Exit: 3, Ranks: map[int]int{0: 3, 1: 137}, Says: []string{"hello"}, Once: []string{"one"}, RankSays: map[int][]string{1: {"mine"}}, Silent: []string{"trouble"}, Checkpoints: []int{}},
-			[]string{"say=hello", "say=[rank1]: mine", "say=one", "rank=3", "rank=137", "exit=3"}, "",
+			[]string{"say=hello", "say=[rank1]: mine", "say=one", "rank=3", "rank=137", "exit=3"},
+			"",
 		},
 		"exit code":           {Expectation{}, []string{"exit=4"}, "exit code 4, expected 0"},
 		"rank's code":         {Expectation{Ranks: map[int]int{0: 1}}, []string{"rank=2"}, "rank 0: exit code 2, expected 1"},

@@ -26,7 +26,7 @@ type harnessRequest struct {
 	json, junit, html string
 }
 
-func newHarness(stdout, stderr io.Writer) *cobra.Command {
+func newHarness(stdout io.Writer) *cobra.Command {
 	r := &harnessRequest{}
 	cmd := &cobra.Command{
 		Use:   "harness [SCENARIO.yaml…]",
@@ -42,7 +42,7 @@ The exit code is 0 if nothing failed, 1 if something did.`,
   launch harness --junit report.xml --html report.html
   REJOIN_PYTHON=venv/bin/python launch harness my-trainer.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runHarness(cmd.Context(), r, args, stdout, stderr)
+			return runHarness(cmd.Context(), r, args, stdout)
 		},
 	}
 	f := cmd.Flags()
@@ -80,7 +80,7 @@ func (r *harnessRequest) scenarios(files []string) ([]*harness.Scenario, error) 
 	return chosen, nil
 }
 
-func runHarness(ctx context.Context, r *harnessRequest, files []string, stdout, stderr io.Writer) error {
+func runHarness(ctx context.Context, r *harnessRequest, files []string, stdout io.Writer) error {
 	scenarios, err := r.scenarios(files)
 	if err != nil {
 		return err

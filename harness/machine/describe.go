@@ -144,7 +144,7 @@ func kilobytes(text string) uint64 {
 func (d *Description) limits() {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
-		d.OpenFiles = uint64(files.Cur)
+		d.OpenFiles = files.Cur
 	}
 	var disk unix.Statfs_t
 	if unix.Statfs("/dev/shm", &disk) == nil {

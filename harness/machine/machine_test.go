@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -58,15 +59,18 @@ func TestCgroups(t *testing.T) {
 		"unlimited": {"0::/a\n", map[string]string{"sys/fs/cgroup/a/cpu.max": "max 100000", "sys/fs/cgroup/a/memory.max": "max"}, 0, 0},
 		"the parent is tighter": {
 			"0::/a/b\n",
-			map[string]string{"sys/fs/cgroup/a/b/cpu.max": "400000 100000", "sys/fs/cgroup/a/cpu.max": "200000 100000", "sys/fs/cgroup/a/b/memory.max": "300", "sys/fs/cgroup/memory.max": "200"}, 2, 200,
+			map[string]string{"sys/fs/cgroup/a/b/cpu.max": "400000 100000", "sys/fs/cgroup/a/cpu.max": "200000 100000", "sys/fs/cgroup/a/b/memory.max": "300", "sys/fs/cgroup/memory.max": "200"},
+			2, 200,
 		},
 		"version 1": {
 			"5:memory:/m\n3:cpu,cpuacct:/c\n",
-			map[string]string{"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us": "50000", "sys/fs/cgroup/cpu/c/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/m/memory.limit_in_bytes": "77"}, 0.5, 77,
+			map[string]string{"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us": "50000", "sys/fs/cgroup/cpu/c/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/m/memory.limit_in_bytes": "77"},
+			0.5, 77,
 		},
 		"version 1 without limits": {
 			"5:memory:/\n3:cpu:/\n",
-			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, 0, 0,
+			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"},
+			0, 0,
 		},
 		"nonsense": {"x\n:::\n0::/../../up\n", map[string]string{"sys/fs/cgroup/cpu.max": "a b", "sys/fs/cgroup/memory.max": "-3"}, 0, 0},
 	} {
@@ -105,9 +109,7 @@ func TestProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, n := sound(), map[string][]string{}
-			for k, v := range names {
-				n[k] = v
-			}
+			maps.Copy(n, names)
 			tc.change(&d, n)
 			d.findProblems(resolver{
 				host: func(name string) ([]string, error) {
