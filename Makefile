@@ -5,9 +5,9 @@ GO     ?= go
 OUT    ?= out
 PYTHON ?= /usr/bin/python3
 LINT   := bin/tools/golangci-lint
-SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum 2>/dev/null)
+SOURCES := $(shell git ls-files '*.go' '*.s' go.mod go.sum harness testdata 2>/dev/null)
 
-.PHONY: build demo test test-plain check interop faults proto bench fuzz cross clean
+.PHONY: build demo test check interop faults harness seeded-faults oracle fixtures bench cross clean
 
 build: bin/launch bin/worker ## the two programs, without cgo
 
@@ -51,6 +51,23 @@ faults: SHELL := /bin/bash -o pipefail
 faults: ## 200 seeded runs in which a save is killed, fails, meets a full disk or is late
 	$(GO) test ./trainer -run Fault -count=1 -v -faults 200 -timeout 30m | grep -v '^=== '
 	$(GO) test -tags rejoin_fault ./internal/fault
+
+harness: build ## two workers, really resumed, in every way that is known to break
+	@bin/launch harness
+
+seeded-faults: ## faults put into the resume path must be seen by the harness
+	scripts/seeded-faults.sh
+
+ORACLE := bin/oracle
+oracle: $(ORACLE)/installed ## torch and transformers of the report, in a virtual environment
+$(ORACLE)/installed: scripts/oracle/requirements.txt
+	python3 -m venv $(ORACLE)
+	$(ORACLE)/bin/pip install -r scripts/oracle/requirements.txt
+	@touch $@
+	@echo 'run REJOIN_PYTHON=$(ORACLE)/bin/python bin/launch harness'
+
+fixtures: oracle build ## what real torch and transformers write for testdata/, anew, in OUT/fixtures
+	scripts/oracle/make.sh $(ORACLE)/bin/python $(OUT)/fixtures
 
 bench: ## the benchmarks
 	$(GO) test -run '^$$' -bench . ./...

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -50,8 +49,8 @@ func (r *resolver) sameRun() bool {
 		!r.request.FreshOptimizer && !r.request.FreshScheduler
 }
 
-// hashBeginning hashes what the run begins from: the checkpoint's state and the
-// sizes of its files, a script's dict, initial weights, or nothing but the seed.
+// hashBeginning hashes what the run begins from: the checkpoint's state with its
+// log, a script's dict, initial weights, or nothing but the seed.
 func (r *resolver) hashBeginning(h io.Writer) error {
 	switch {
 	case r.job.Init != "":
@@ -60,17 +59,6 @@ func (r *resolver) hashBeginning(h io.Writer) error {
 		return hashFile(h, r.job.Dict)
 	case !r.job.Resuming():
 		return nil
-	}
-	entries, err := os.ReadDir(r.job.Checkpoint)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(h, "%q %d\n", e.Name(), info.Size())
 	}
 	return hashFile(h, filepath.Join(r.job.Checkpoint, hf.StateFile))
 }

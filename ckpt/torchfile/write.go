@@ -27,12 +27,16 @@ func ArchiveName(path string) string {
 // bytes. Storages are read while they are written, one at a time, and never
 // copied as a whole unless a lone view of one is not contiguous.
 func Write(w io.Writer, name string, obj any) error {
+	return WriteTagged(w, name, obj, nil)
+}
+
+// WriteTagged is [Write] with other device tags than "cpu": what torch would have
+// written on another machine. tag gives the tag of each storage by its number, in
+// the order in which the object first uses them; nil means "cpu".
+func WriteTagged(w io.Writer, name string, obj any, tag func(storage int) string) error {
 	plan := newPlan()
-	if _, err := plan.dump(obj); err != nil {
-		return err
-	}
-	plan.writing = true
-	text, err := plan.dump(obj)
+	plan.tag = tag
+	text, err := plan.encode(obj)
 	if err != nil {
 		return err
 	}
@@ -56,6 +60,8 @@ func Write(w io.Writer, name string, obj any) error {
 // the first counts the tensors on each storage.
 type plan struct {
 	writing bool
+	legacy  bool
+	tag     func(storage int) string // nil: "cpu"
 	users   map[stored]map[*tensor.Tensor]bool
 	whole   map[stored]bool // a storage that stands by itself
 	keys    map[stored]int
@@ -85,6 +91,15 @@ func (s *storedBytes) bytes() ([]byte, error) {
 
 func newPlan() *plan {
 	return &plan{users: map[stored]map[*tensor.Tensor]bool{}, whole: map[stored]bool{}, keys: map[stored]int{}}
+}
+
+// encode plans, and gives the pickle.
+func (p *plan) encode(obj any) ([]byte, error) {
+	if _, err := p.dump(obj); err != nil {
+		return nil, err
+	}
+	p.writing = true
+	return p.dump(obj)
 }
 
 func (p *plan) dump(obj any) ([]byte, error) {
@@ -241,5 +256,13 @@ func (p *plan) persistent(v any) (*pyobj.Tuple, error) {
 		return nil, nil
 	}
 	key := pickle.Text{Text: strconv.Itoa(use.key), ID: use.key}
-	return &pyobj.Tuple{Items: []any{"storage", use.class, key, "cpu", use.numel}}, nil
+	tag := "cpu"
+	if p.tag != nil {
+		tag = p.tag(use.key)
+	}
+	id := &pyobj.Tuple{Items: []any{"storage", use.class, key, tag, use.numel}}
+	if p.legacy {
+		id.Items = append(id.Items, nil) // no view of another storage
+	}
+	return id, nil
 }

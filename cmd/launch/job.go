@@ -67,7 +67,12 @@ func printNotice(w io.Writer, n trainer.Notice) {
 
 // runWorkers hosts the rendezvous and runs the workers. Each of the two tells
 // the other which rank has failed.
-func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, stderr io.Writer) error {
+func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, stderr io.Writer) (err error) {
+	events, err := openEvents(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, events.close()) }()
 	worker, err := launch.FindWorker()
 	if err != nil {
 		return err
@@ -91,6 +96,7 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 			server.MarkFailed(e.Rank, e.How())
 		}
 	}
+	events.watch(&cfg)
 	agent, err := launch.New(cfg)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -110,16 +116,7 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	if err := errors.Join(err, server.Stop(stop), <-served); err != nil {
 		return err
 	}
-	if report.First != nil && job.Streams == nil {
-		report.First.Tail = nil // its output was shown as it came
-	}
-	if _, err := report.WriteTo(stderr); err != nil {
-		return err
-	}
-	if code := report.ExitCode(); code != 0 {
-		return &exitError{code}
-	}
-	return nil
+	return finish(report, job, stderr)
 }
 
 // listen takes the rendezvous' port and holds it from now on.

@@ -36,11 +36,15 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	var exit *exitError
 	var usage *usageError
+	var start *startError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, &start):
+		fmt.Fprintf(stderr, "launch: error: %v\n", err)
+		return start.code
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "launch: %v\n(see launch --help)\n", err)
 		return exitUsage
@@ -79,6 +83,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetGlobalNormalizationFunc(jobflags.Normalize)
 	job := jobflags.Bind(root.PersistentFlags())
 	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr), newCkpt(stdout, stderr))
+	root.AddCommand(newRun(job, stdout, stderr), newExpand(), newHarness(stdout), newEnv(stdout))
 	return root
 }
 
