@@ -59,10 +59,16 @@ func (c *Checkpoint) checkContents(names []string, infos []FileInfo) error {
 }
 
 func (c *Checkpoint) mismatch(name string, want, found FileInfo) error {
-	return &FileError{
-		Path: c.path(name), Problem: Mismatched, Next: nextStep(c.path(name)),
-		Err: fmt.Errorf("%d bytes, SHA-256 %s expected by %s, found %d bytes, %s", want.Size, want.SHA256, ManifestFile, found.Size, found.SHA256),
+	e := &FileError{Path: c.path(name), Problem: Mismatched, Next: nextStep(c.path(name))}
+	switch {
+	case found.Size < want.Size:
+		e.Err = fmt.Errorf("it is truncated, %d of the %d bytes that %s lists are there", found.Size, want.Size, ManifestFile)
+	case found.Size > want.Size:
+		e.Err = fmt.Errorf("%d bytes expected by %s, found %d", want.Size, ManifestFile, found.Size)
+	default:
+		e.Err = fmt.Errorf("SHA-256 %.16s… expected by %s, found %.16s…: some of its %d bytes have changed", want.SHA256, ManifestFile, found.SHA256, found.Size)
 	}
+	return e
 }
 
 // sharedFiles are the names of the files there that all ranks read, sorted.
