@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"rejoin/graph"
 )
 
 // Batch is a number of rows to train on. Its slices are only read.
@@ -13,6 +15,9 @@ type Batch struct {
 	Target []float32 // mse: Rows × OutputSize
 	Class  []int64   // cross_entropy: Rows class numbers; -100 is ignored
 }
+
+// ClassError is a class number that the model's last layer has no output for.
+type ClassError = graph.ClassError
 
 // NonFiniteError says that a loss is NaN or infinite, and where that comes from.
 type NonFiniteError struct {

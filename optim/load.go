@@ -112,6 +112,15 @@ func readDict(d *pyobj.Dict, key string) (*pyobj.Dict, error) {
 	return sub, nil
 }
 
+// keyName spells a dict's key.
+func keyName(key any) string {
+	switch key := key.(type) {
+	case string, int64, bool, float64:
+		return fmt.Sprintf("%#v", key)
+	}
+	return "a " + pyobj.TypeName(key)
+}
+
 // keyList names the keys of d, some at most.
 func keyList(d *pyobj.Dict) string {
 	const most = 12
@@ -121,7 +130,7 @@ func keyList(d *pyobj.Dict) string {
 			names = append(names, fmt.Sprintf("… %d more", d.Len()-most))
 			break
 		}
-		names = append(names, fmt.Sprintf("%#v", e.Key))
+		names = append(names, keyName(e.Key))
 	}
 	if names == nil {
 		return "no keys"

@@ -70,7 +70,7 @@ func (b *base) fileLayout(groups []loadedGroup, states *pyobj.Dict) (Layout, err
 	}
 	for _, e := range states.Entries() {
 		if n, err := pyobj.AsInt(e.Key); err != nil || !listed[n] {
-			return nil, stateError("state", fmt.Errorf("it has an entry %#v that no parameter group lists", e.Key))
+			return nil, stateError("state", fmt.Errorf("it has an entry %s that no parameter group lists", keyName(e.Key)))
 		}
 	}
 	return file, nil

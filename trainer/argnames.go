@@ -42,6 +42,9 @@ func (e *UnknownArgumentError) Error() string {
 // Set gives the argument called name a value: one decoded from YAML, JSON or a
 // pickle. The value's type must fit; nothing is changed on error.
 func (a *Arguments) Set(name string, value any) error {
+	if name == "warmup_ratio" {
+		return a.setWarmupRatio(value)
+	}
 	i, ok := argumentFields[name]
 	if !ok {
 		return a.refuseUnknown(name, value)
@@ -49,6 +52,21 @@ func (a *Arguments) Set(name string, value any) error {
 	field := reflect.ValueOf(a).Elem().Field(i)
 	if err := assign(field, value); err != nil {
 		return &ArgumentError{Name: name, Found: fmt.Sprintf("%v", value), Expected: err.Error()}
+	}
+	return nil
+}
+
+// setWarmupRatio takes the older name of a warm-up that is a fraction of the run;
+// as in the Trainer, warmup_steps wins.
+func (a *Arguments) setWarmupRatio(value any) error {
+	var ratio float64
+	if value != nil {
+		if err := assign(reflect.ValueOf(&ratio).Elem(), value); err != nil || ratio < 0 || ratio > 1 {
+			return &ArgumentError{Name: "warmup_ratio", Found: fmt.Sprint(value), Expected: "a number from 0 to 1"}
+		}
+	}
+	if ratio > 0 && a.WarmupSteps == 0 {
+		a.WarmupSteps = ratio
 	}
 	return nil
 }
@@ -103,8 +121,7 @@ func assign(field reflect.Value, value any) error {
 	case reflect.Float64:
 		switch {
 		case value == nil:
-			field.SetFloat(0)
-			return nil
+			return errors.New("a number")
 		case v.CanFloat():
 			field.SetFloat(v.Float())
 			return nil
@@ -155,7 +172,11 @@ func (a *Arguments) SetText(assignment string) error {
 	if text == "None" {
 		value = nil
 	}
-	return a.Set(strings.ReplaceAll(name, "-", "_"), value)
+	name = strings.ReplaceAll(name, "-", "_")
+	if nested, ok := value.(map[string]any); ok && name == "accelerator_config" {
+		return a.SetNested(name, nested)
+	}
+	return a.Set(name, value)
 }
 
 // NamesInYAML lists the arguments that a train.yaml sets, sorted; nil if it cannot be read.
@@ -220,7 +241,7 @@ func (a *Arguments) SetKnown(values map[string]any) error {
 		var err error
 		if nested, ok := value.(map[string]any); ok && name == "accelerator_config" {
 			err = a.SetKnown(prefixed(name, nested))
-		} else {
+		} else if value != nil || !needsNumber(name) { // None there means the default
 			err = a.Set(name, value)
 		}
 		if unknown := (*UnknownArgumentError)(nil); !errors.As(err, &unknown) {
@@ -228,6 +249,16 @@ func (a *Arguments) SetKnown(values map[string]any) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// needsNumber tells the arguments whose value cannot be None.
+func needsNumber(name string) bool {
+	i, ok := argumentFields[name]
+	if !ok {
+		return false
+	}
+	kind := reflect.TypeFor[Arguments]().Field(i).Type.Kind()
+	return kind == reflect.Float64 || kind == reflect.Int || kind == reflect.Int64
 }
 
 func prefixed(name string, values map[string]any) map[string]any {

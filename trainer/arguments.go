@@ -147,6 +147,12 @@ func inert(name string) bool {
 	return known && !refused
 }
 
+// limits keep counts far from overflow, and one micro-batch within memory.
+var limits = map[string]float64{
+	"per_device_train_batch_size": 1 << 20, "gradient_accumulation_steps": 1 << 20, "num_train_epochs": 1 << 24,
+	"max_steps": 1 << 40, "warmup_steps": 1 << 40, "logging_steps": 1 << 40, "save_steps": 1 << 40,
+}
+
 // Validate reports every value that cannot be trained with, at once.
 func (a *Arguments) Validate() error {
 	var errs []error
@@ -170,6 +176,15 @@ func (a *Arguments) Validate() error {
 	}
 	positive("per_device_train_batch_size", float64(a.PerDeviceTrainBatchSize))
 	positive("gradient_accumulation_steps", float64(a.GradientAccumulationSteps))
+	for name, v := range map[string]float64{
+		"per_device_train_batch_size": float64(a.PerDeviceTrainBatchSize), "gradient_accumulation_steps": float64(a.GradientAccumulationSteps),
+		"num_train_epochs": a.NumTrainEpochs, "max_steps": float64(a.MaxSteps), "warmup_steps": a.WarmupSteps,
+		"logging_steps": a.LoggingSteps, "save_steps": a.SaveSteps,
+	} {
+		if limit := limits[name]; v > limit {
+			refuse(name, v, fmt.Sprintf("at most %.0f", limit))
+		}
+	}
 	if a.MaxSteps <= 0 {
 		positive("num_train_epochs", a.NumTrainEpochs)
 	}

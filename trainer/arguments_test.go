@@ -26,6 +26,8 @@ func TestSetText(t *testing.T) {
 		{"dataloader_drop_last=true", func(a *Arguments) any { return a.DataloaderDropLast }, true},
 		{"lr_scheduler_type=cosine", func(a *Arguments) any { return a.LRSchedulerType }, "cosine"},
 		{"lr_scheduler_kwargs={num_cycles: 2}", func(a *Arguments) any { return a.LRSchedulerKwargs }, map[string]any{"num_cycles": 2}},
+		{"warmup_ratio=0.1", func(a *Arguments) any { return a.WarmupSteps }, 0.1},
+		{"accelerator_config={split_batches: true}", func(a *Arguments) any { return a.SplitBatches }, true},
 		{"accelerator_config.even_batches=false", func(a *Arguments) any { return a.EvenBatches }, false},
 		{"label_smoothing_factor=0.0", func(a *Arguments) any { return a.LearningRate }, 5e-5}, // off: nothing changes
 	} {
@@ -44,6 +46,8 @@ func TestSetTextRefuses(t *testing.T) {
 		"lerning_rate=1":             `did you mean "learning_rate"?`,
 		"batch_size=4":               `did you mean "per_device_train_batch_size"?`,
 		"zzzz=1":                     `"zzzz" is not known`,
+		"learning_rate=":             "a number",
+		"warmup_ratio=2":             "a number from 0 to 1",
 		"max_steps=2.5":              "a whole number",
 		"max_steps=many":             "a whole number",
 		"learning_rate=fast":         "a number",

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -89,4 +90,23 @@ func (b *batches) read(table *data.Table, spec *model.Spec, rows []int) (model.B
 // batch gathers rows to train on; what it returns is valid until the next call.
 func (r *run) batch(rows []int) (model.Batch, error) {
 	return r.batches.read(r.table, r.spec, rows)
+}
+
+// RowError says which row of the data a batch's error is about.
+type RowError struct {
+	Row int // of the data, from 0
+	Err error
+}
+
+func (e *RowError) Error() string {
+	return fmt.Sprintf("row %d of the data (counted from 0): %v", e.Row, e.Err)
+}
+func (e *RowError) Unwrap() error { return e.Err }
+
+// nameRow adds the data's row to an error about a row of the batch.
+func nameRow(err error, rows []int) error {
+	if class := (*model.ClassError)(nil); errors.As(err, &class) && class.Row < len(rows) {
+		return &RowError{Row: rows[class.Row], Err: err}
+	}
+	return err
 }

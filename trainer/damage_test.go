@@ -173,8 +173,8 @@ func TestLaterCheckpointsAreRefusedBeforeTraining(t *testing.T) {
 	if s := trainRanks(t, request(theirs)); !strings.Contains(s.lines.String(), "which is kept") {
 		t.Errorf("an identical later checkpoint: said %s", s.lines.String())
 	}
-	_, errs = tryRanks(t, request(theirs, "weight_decay=0.5"))
-	if !errors.As(errs[0], &later) || !strings.Contains(later.Error(), "weight_decay: 0 → 0.5") {
+	_, errs = tryRanks(t, request(theirs, "max_grad_norm=0.5"))
+	if !errors.As(errs[0], &later) || !strings.Contains(later.Error(), "max_grad_norm: 1 → 0.5") {
 		t.Errorf("with another argument: %v", errs)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -337,6 +338,7 @@ func (r *resolver) sayChanges() {
 	if r.job.Checkpoint == "" { // a training script's dict does not hold arguments
 		return
 	}
+	r.keepOptimizer()
 	changes := r.before.Changes(args)
 	for _, change := range changes {
 		r.say("changed from the checkpoint's run: %s", change)
@@ -346,6 +348,22 @@ func (r *resolver) sayChanges() {
 	}
 	if r.before.LearningRate != args.LearningRate && r.job.LRFrom != "args" {
 		r.warn("learning_rate has no effect on a resumed run: the optimizer's saved learning rate is used; --lr-from args uses the new one")
+	}
+}
+
+// keepOptimizer sets back what a resume takes from optimizer.pt, and says so.
+func (r *resolver) keepOptimizer() {
+	args := &r.job.Arguments
+	if r.job.FreshOptimizer {
+		return
+	}
+	for _, name := range []string{"weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"} {
+		i := argumentFields[name]
+		was, is := reflect.ValueOf(&r.before).Elem().Field(i), reflect.ValueOf(args).Elem().Field(i)
+		if was.Float() != is.Float() {
+			r.warn("%s has no effect on a resumed run: optimizer.pt holds it (%v); --fresh-optimizer begins anew with %v", name, was.Float(), is.Float())
+			is.Set(was)
+		}
 	}
 }
 

@@ -139,3 +139,72 @@ func TestInertArgumentsAreSaidOnce(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+// What a resume takes from optimizer.pt cannot be set, and it is said.
+func TestOptimizersOwnSettingsStay(t *testing.T) {
+	out := t.TempDir()
+	s := trainRanks(t, &trainer.Request{
+		Checkpoint: testdata("regression-w2", "checkpoint-2"), Data: testdata("regression.jsonl"), Model: testdata("regression.yaml"),
+		OutputDir: out, WorldSize: 2, Set: []string{"weight_decay=0.5"},
+	})
+	if !strings.Contains(s.warns.String(), "weight_decay has no effect on a resumed run") {
+		t.Errorf("said %s", s.warns.String())
+	}
+	m := must[*hf.Manifest](t)(openCheckpoint(t, filepath.Join(out, "checkpoint-4")).Manifest())
+	if m.Arguments["weight_decay"] != 0.0 {
+		t.Errorf("the manifest says weight_decay %v", m.Arguments["weight_decay"])
+	}
+}
+
+// Files of two checkpoints in one directory are not resumed from.
+func TestMixedCheckpointIsRefused(t *testing.T) {
+	for _, name := range []string{"scheduler.pt", "optimizer.pt", "trainer_state.json"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "mixed")
+			check(t, os.CopyFS(dir, os.DirFS(testdata("regression-w2", "checkpoint-2"))))
+			check(t, os.WriteFile(filepath.Join(dir, name), must[[]byte](t)(os.ReadFile(testdata("regression-w2", "checkpoint-4", name))), 0o666))
+			_, errs := tryRanks(t, &trainer.Request{
+				Checkpoint: dir, Data: testdata("regression.jsonl"), Model: testdata("regression.yaml"), OutputDir: filepath.Join(t.TempDir(), "out"), WorldSize: 2,
+			})
+			if said := reports(errs); len(said) != 1 || !strings.Contains(said[0], "the files are of two checkpoints") {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
+
+func TestClassOutOfRangeNamesTheRow(t *testing.T) {
+	rows := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(testdata("digits.jsonl")))), "\n")
+	rows[17] = strings.Replace(rows[17], `"label": `, `"label": 3`, 1)
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	check(t, os.WriteFile(path, []byte(strings.Join(rows, "")), 0o666))
+	_, errs := tryRanks(t, &trainer.Request{
+		Data: path, Model: testdata("digits-small.yaml"), OutputDir: filepath.Join(t.TempDir(), "out"), WorldSize: 2, Set: []string{"num_train_epochs=1"},
+	})
+	named := false
+	for _, err := range errs {
+		var row *trainer.RowError
+		named = named || errors.As(err, &row) && row.Row == 17
+	}
+	if !named {
+		t.Errorf("row 17 is not named: %v", errs)
+	}
+}
+
+// training_args.bin says what the run does, also after a change.
+func TestTrainingArgsFollowTheRun(t *testing.T) {
+	theirs := testdata("regression-w2", "checkpoint-2")
+	request := trainer.Request{Checkpoint: theirs, Data: testdata("regression.jsonl"), Model: testdata("regression.yaml"), WorldSize: 2}
+	same, changed := request, request
+	same.OutputDir, changed.OutputDir = t.TempDir(), t.TempDir()
+	changed.Set = []string{"max_grad_norm=0.5", "max_steps=8"}
+	trainRanks(t, &same)
+	trainRanks(t, &changed)
+	if files(t, theirs)[hf.TrainingArgsFile] != files(t, filepath.Join(same.OutputDir, "checkpoint-6"))[hf.TrainingArgsFile] {
+		t.Error("nothing changed, but training_args.bin did")
+	}
+	args, _, err := openCheckpoint(t, filepath.Join(changed.OutputDir, "checkpoint-8")).TrainingArgs()
+	if err != nil || args["max_grad_norm"] != 0.5 || args["max_steps"] != int64(8) || args["learning_rate"] != 0.01 {
+		t.Errorf("max_grad_norm %v, max_steps %v, learning_rate %v, %v", args["max_grad_norm"], args["max_steps"], args["learning_rate"], err)
+	}
+}

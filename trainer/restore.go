@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
 	"rejoin/ckpt/names"
 	"rejoin/data"
+	"rejoin/kernel"
 	"rejoin/model"
 	"rejoin/optim"
 	"rejoin/rng"
@@ -228,6 +230,9 @@ func (r *run) restore(c *hf.Checkpoint) error {
 	if err := r.restoreRates(filepath.Join(c.Dir(), hf.SchedulerFile), state.GlobalStep(), c.Scheduler); err != nil {
 		return err
 	}
+	if err := r.samePlace(c, state.GlobalStep()); err != nil {
+		return err
+	}
 	r.sayTags(c.Dir(), c.Tags())
 	if n := r.job.ExpectedSteps; n > 0 && n != r.plan.MaxSteps && r.group.Rank() == 0 {
 		r.warnf("%s says the run has %d updates, but this data and these arguments make %d: is it the data that the run was trained on?",
@@ -244,6 +249,33 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	return r.carryAlong(c)
+}
+
+// samePlace compares the counters of a checkpoint that no manifest vouches for:
+// files of two checkpoints must not be mixed.
+func (r *run) samePlace(c *hf.Checkpoint, step int) error {
+	manifest, err := c.Manifest()
+	if err != nil || manifest != nil || r.job.FreshScheduler {
+		return err
+	}
+	if at := r.rates.LastEpoch(); at != step {
+		return &MixedError{Dir: c.Dir(), File: hf.SchedulerFile, Found: at, Expected: step}
+	}
+	if most := r.largestStep(); !r.job.FreshOptimizer && most > step {
+		return &MixedError{Dir: c.Dir(), File: hf.OptimizerFile, Found: most, Expected: step}
+	}
+	return nil
+}
+
+// MixedError says that a checkpoint's files are of different steps.
+type MixedError struct {
+	Dir, File       string
+	Found, Expected int
+}
+
+func (e *MixedError) Error() string {
+	return fmt.Sprintf("%s is of step %d, but %s beside it says global_step %d: the files are of two checkpoints; copy the checkpoint anew, or resume from another",
+		filepath.Join(e.Dir, e.File), e.Found, hf.StateFile, e.Expected)
 }
 
 // restorePosition finds the next micro-batch. Progress is counted in updates,
@@ -263,6 +295,9 @@ func (r *run) restorePosition(c *hf.Checkpoint) error {
 	manifest, err := c.Manifest()
 	if err != nil || manifest == nil || recounted != nil { // losses of other steps cannot be averaged with new ones
 		return err
+	}
+	if r.group.Rank() == 0 && (manifest.BLAS != kernel.BLAS() || manifest.Kernel != kernel.Level()) {
+		r.sayf("the checkpoint was computed with %s and %s kernels, this run with %s and %s: results may differ in the last bits", manifest.BLAS, manifest.Kernel, kernel.BLAS(), kernel.Level())
 	}
 	pending, err := decodePending(manifest)
 	if err != nil {
@@ -321,11 +356,35 @@ func derivedSeed(seed int64, rank, step int) uint64 {
 // carryAlong keeps what goes unchanged from checkpoint to checkpoint.
 func (r *run) carryAlong(c *hf.Checkpoint) error {
 	var err error
-	if r.trainingArgs, _, err = c.TrainingArgsBytes(); err != nil {
+	if r.trainingArgs, err = r.carriedArgs(c); err != nil {
 		return err
 	}
 	r.companions, err = c.Companions()
 	return err
+}
+
+// carriedArgs are the bytes of training_args.bin: the checkpoint's own while they
+// say what this run does, or else with what has changed put in.
+func (r *run) carriedArgs(c *hf.Checkpoint) ([]byte, error) {
+	values, there, err := c.TrainingArgs()
+	if err != nil || !there {
+		return nil, err
+	}
+	said := DefaultArguments()
+	if err := said.SetKnown(values); err != nil {
+		return nil, err
+	}
+	if said.Changes(r.args) == nil {
+		bytes, _, err := c.TrainingArgsBytes()
+		return bytes, err
+	}
+	was, is := said.trainingArgs(r.group.Size()), r.args.trainingArgs(r.group.Size())
+	for name, value := range is {
+		if !reflect.DeepEqual(value, was[name]) {
+			values[name] = value
+		}
+	}
+	return hf.EncodeTrainingArgs(values)
 }
 
 // fingerprint is a hash of what must be equal on all ranks before the first step.

@@ -254,6 +254,7 @@ func (r *run) gradients(ctx context.Context, group [][]int) error {
 			r.model.OnGradientReady(r.reducer.gradientReady)
 		}
 		loss, err := r.backward(batch, float32(len(group)))
+		err = nameRow(err, rows)
 		if last {
 			r.model.OnGradientReady(nil)
 			if err != nil {

@@ -49,7 +49,7 @@ about: Expects what does not come
 jobs:
   - name: run
     workers: 2
-    command: [sh, -c, "echo rank {rank} of {world_size}, port $MASTER_PORT; exit {rank}"]
+    command: [sh, -c, "mkfifo f 2>/dev/null; echo rank {rank} of {world_size}, port $MASTER_PORT; if [ {rank} = 0 ]; then exec 9>f; else cat f; fi; exit {rank}"]
     expect:
       exit: 1
       ranks: {0: 0, 1: 7}

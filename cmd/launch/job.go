@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"rejoin/ckpt/hf"
 	"rejoin/launch"
 	"rejoin/launch/jobflags"
 	"rejoin/rendezvous"
@@ -54,7 +55,20 @@ func runJob(ctx context.Context, flags *jobflags.Flags, r *trainer.Request, stdo
 	if err != nil {
 		return err
 	}
-	return runWorkers(ctx, job, payload, stdout, stderr)
+	err = runWorkers(ctx, job, payload, stdout, stderr)
+	if exit := (*exitError)(nil); errors.As(err, &exit) && exit.code > 128 {
+		sayHowToGoOn(stderr, task)
+	}
+	return err
+}
+
+// sayHowToGoOn names the newest checkpoint of a run that a signal ended.
+func sayHowToGoOn(w io.Writer, task *trainer.Job) {
+	found, err := hf.List(task.OutputDir)
+	if err != nil || len(found) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "launch: to go on: launch --nproc %d resume %s\n", task.WorldSize, found[len(found)-1].Path)
 }
 
 func printNotice(w io.Writer, n trainer.Notice) {
@@ -111,6 +125,7 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	report, err := agent.Run(ctx)
+	stopSignals() // from here on a signal ends the launcher, whatever it waits for
 	stop, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := errors.Join(err, server.Stop(stop), <-served); err != nil {

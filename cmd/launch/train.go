@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -94,6 +95,9 @@ optimizer_state_dict, …}, says little of its run: what it lacks is asked for b
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &usageError{fmt.Errorf("resume takes one checkpoint, found %d arguments", len(args))}
+			}
+			if args[0] == "" {
+				return &usageError{errors.New("resume takes a checkpoint, found an empty name")}
 			}
 			return nil
 		},

@@ -3,7 +3,8 @@
 //
 // Exit codes: 0 done; 1 this rank failed; 3 another rank failed and this one
 // stopped because of it; 2 it was not started by launch; 75 it was asked to stop
-// (SIGTERM), and the run's state is saved: a resume goes on from there.
+// (SIGTERM), and the run's state is saved: a resume goes on from there; 130 it was
+// told to end at once.
 package main
 
 import (
@@ -21,6 +22,9 @@ const (
 	exitNotStarted = 2
 	exitPeerFailed = 3
 	exitStopped    = 75 // EX_TEMPFAIL of sysexits.h
+	// exitInterrupted is the shell's code for SIGINT; the launcher's own is the
+	// code of the signal it got.
+	exitInterrupted = 130
 )
 
 func main() {
@@ -37,7 +41,22 @@ func run(s *signals) int {
 		return exitNotStarted
 	}
 	err = work(s, env)
+	if err != nil && s.endedAtOnce() {
+		if env.rank == 0 {
+			fmt.Fprintln(os.Stderr, endedAtOnce(err))
+		}
+		return exitInterrupted
+	}
 	return report(err, env.rank)
+}
+
+// endedAtOnce says where a run was when it was told to end at once.
+func endedAtOnce(err error) string {
+	where := "before training began"
+	if in := (*trainer.StepError)(nil); errors.As(err, &in) {
+		where = fmt.Sprintf("in step %d; what was trained since the last checkpoint is not saved", in.Step)
+	}
+	return "ended at once, " + where
 }
 
 // report prints what this rank has to say about its end, and returns its exit code.
@@ -77,11 +96,14 @@ func isPeerFailure(err error, rank int) bool {
 // whereStopped says where this rank was when another one failed, and why that one did.
 func whereStopped(err error) string {
 	text := "stopped"
-	if in := (*trainer.StepError)(nil); errors.As(err, &in) {
+	in := (*trainer.StepError)(nil)
+	if errors.As(err, &in) {
 		text = fmt.Sprintf("stopped in step %d", in.Step)
 	}
 	if peer := (*rendezvous.PeerFailedError)(nil); errors.As(err, &peer) {
 		err = peer
+	} else if in != nil {
+		err = in.Err
 	}
 	return fmt.Sprintf("%s: %v", text, err)
 }

@@ -26,11 +26,17 @@ type signals struct {
 	stop         func()
 }
 
+// errAtOnce is why a run ends that was told to end at once.
+var errAtOnce = errors.New("told to end at once")
+
+// endedAtOnce reports that the worker was told to end at once.
+func (s *signals) endedAtOnce() bool { return errors.Is(context.Cause(s.ctx), errAtOnce) }
+
 // handleSignals begins to handle signals until stop is called. Rank 0 says on
 // out what they will do.
 func handleSignals(rank string, out io.Writer) *signals {
 	s := &signals{}
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancelCause(context.Background())
 	waiting, stopWaiting := context.WithCancelCause(ctx)
 	s.ctx, s.waiting = ctx, waiting
 	ch := make(chan os.Signal, 8)
@@ -49,7 +55,7 @@ func handleSignals(rank string, out io.Writer) *signals {
 					fmt.Fprintln(out, "SIGTERM: saving after this step, then leaving; a second one ends at once")
 				}
 			default:
-				end()
+				end(errAtOnce)
 			}
 		}
 	}()
@@ -57,7 +63,7 @@ func handleSignals(rank string, out io.Writer) *signals {
 		signal.Stop(ch)
 		close(ch)
 		<-done
-		end()
+		end(nil)
 		stopWaiting(nil)
 	}
 	return s

@@ -41,7 +41,8 @@ func work(s *signals, env environment) error {
 	defer cancel()
 	stopped := (*trainer.StoppedError)(nil)
 	if err == nil || errors.As(err, &stopped) {
-		return errors.Join(err, session.Leave(bye))
+		_ = session.Leave(bye) // a launcher that does not hear it sees the exit code
+		return err
 	}
 	if !isPeerFailure(err, env.rank) {
 		_ = session.Report(bye, err.Error()) // the launcher sees the exit code in any case
