@@ -17,10 +17,11 @@ bin/launch bin/worker: $(SOURCES)
 demo: build ## train two workers, resume, and compare with the uninterrupted run
 	@scripts/demo.sh "$(OUT)"
 
-# The race detector needs cgo, so a C compiler.
+# The race detector needs cgo, so a C compiler. Programs built with it sleep for
+# a second before they exit, unless told not to.
 test: ## every test
 	@if command -v gcc >/dev/null 2>&1; then \
-	  echo "go test -race ./..."; CGO_ENABLED=1 $(GO) test -race ./...; \
+	  echo "go test -race ./..."; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -race ./...; \
 	else \
 	  echo "no gcc here: testing without the race detector"; CGO_ENABLED=0 $(GO) test ./...; \
 	fi
