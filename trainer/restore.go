@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
-	"reflect"
-	"strings"
 
 	"rejoin/ckpt"
 	"rejoin/ckpt/hf"
@@ -306,85 +303,6 @@ func (r *run) restorePosition(c *hf.Checkpoint) error {
 	r.loss = pending.of(r.group.Rank(), r.group.Size(), step)
 	r.restoreEpochEnd(manifest)
 	return nil
-}
-
-// restoreRandomState takes this rank's own generators, or derives a missing or
-// broken one, with a warning: nothing else of the run depends on them.
-func (r *run) restoreRandomState(c *hf.Checkpoint) error {
-	rank, size := r.group.Rank(), r.group.Size()
-	random, err := c.RandomState(rank, size)
-	if err == nil {
-		r.random = random
-		if r.generator, err = rng.FromState(random.CPU); err == nil {
-			return nil
-		}
-		err = fmt.Errorf("%s: %w", filepath.Join(c.Dir(), hf.RandomStateFile(rank, size)), err)
-	}
-	seed := derivedSeed(r.args.Seed, rank, r.pos.Step)
-	name := filepath.Join(c.Dir(), hf.RandomStateFile(rank, size))
-	what := err.Error()
-	if errors.Is(err, hf.ErrNoRandomState) {
-		what = name + " is missing" + others(err)
-	}
-	r.warnf("%s: rank %d's random state is derived from seed %d, rank %d and step %d", what, rank, r.args.Seed, rank, r.pos.Step)
-	r.generator = rng.New(seed)
-	r.random = hf.NewRandomState(r.generator.State(), uint32(seed), uint32(seed))
-	return nil
-}
-
-// others lists the random states that are there instead of a missing one.
-func others(err error) string {
-	if missing := (*hf.MissingRandomStateError)(nil); errors.As(err, &missing) && len(missing.Found) > 0 {
-		return " (the checkpoint has " + strings.Join(missing.Found, ", ") + ")"
-	}
-	return ""
-}
-
-// derivedSeed mixes seed, rank and step into one seed (splitmix64's finaliser),
-// so that ranks and steps draw unrelated numbers.
-func derivedSeed(seed int64, rank, step int) uint64 {
-	x := uint64(seed)
-	for _, v := range []uint64{uint64(rank), uint64(step)} {
-		x += 0x9e3779b97f4a7c15 + v
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		x ^= x >> 31
-	}
-	return x
-}
-
-// carryAlong keeps what goes unchanged from checkpoint to checkpoint.
-func (r *run) carryAlong(c *hf.Checkpoint) error {
-	var err error
-	if r.trainingArgs, err = r.carriedArgs(c); err != nil {
-		return err
-	}
-	r.companions, err = c.Companions()
-	return err
-}
-
-// carriedArgs are the bytes of training_args.bin: the checkpoint's own while they
-// say what this run does, or else with what has changed put in.
-func (r *run) carriedArgs(c *hf.Checkpoint) ([]byte, error) {
-	values, there, err := c.TrainingArgs()
-	if err != nil || !there {
-		return nil, err
-	}
-	said := DefaultArguments()
-	if err := said.SetKnown(values); err != nil {
-		return nil, err
-	}
-	if said.Changes(r.args) == nil {
-		bytes, _, err := c.TrainingArgsBytes()
-		return bytes, err
-	}
-	was, is := said.trainingArgs(r.group.Size()), r.args.trainingArgs(r.group.Size())
-	for name, value := range is {
-		if !reflect.DeepEqual(value, was[name]) {
-			values[name] = value
-		}
-	}
-	return hf.EncodeTrainingArgs(values)
 }
 
 // fingerprint is a hash of what must be equal on all ranks before the first step.
