@@ -97,7 +97,7 @@ func (r *resolver) sampler() error {
 	if r.request.Sampler != "" {
 		r.job.Sampler = r.request.Sampler
 	}
-	if r.job.Resuming() && r.job.Sampler != was {
+	if r.job.Checkpoint != "" && r.job.Sampler != was {
 		r.warn("sampler %s → %s: rows may be seen twice or not at all in the epoch that is resumed", was, r.job.Sampler)
 	}
 	if err := checkSampler(r.job.Sampler, &r.job.Arguments); err != nil {
