@@ -296,8 +296,9 @@ func (run trainerRun) microBatches(steps int) int {
 }
 
 type rowTrace struct {
-	FirstStep    int     `json:"first_step"`
-	MicroBatches [][]int `json:"micro_batches"`
+	FirstStep    int       `json:"first_step"`
+	MicroBatches [][]int   `json:"micro_batches"`
+	Losses       []float64 `json:"losses"`
 }
 
 func readTrace(t *testing.T, path string) rowTrace {
