@@ -16,14 +16,26 @@ type trace struct {
 	WorldSize    int     `json:"world_size"`
 	FirstStep    int     `json:"first_step"` // updates done before the first micro-batch
 	MicroBatches [][]int `json:"micro_batches"`
-	// Losses are this rank's, by micro-batch, divided by the accumulation.
-	Losses []float32 `json:"losses"`
+	// Losses are this rank's, by micro-batch, divided by the accumulation; null
+	// where one is not finite.
+	Losses []tracedLoss `json:"losses"`
+}
+
+// tracedLoss is a loss as JSON can hold it.
+type tracedLoss float32
+
+// MarshalJSON writes the loss, or null if it is not finite.
+func (l tracedLoss) MarshalJSON() ([]byte, error) {
+	if !isFinite(float32(l)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float32(l))
 }
 
 func (t *trace) add(rows []int, loss float32) {
 	if t != nil {
 		t.MicroBatches = append(t.MicroBatches, rows)
-		t.Losses = append(t.Losses, loss)
+		t.Losses = append(t.Losses, tracedLoss(loss))
 	}
 }
 
