@@ -98,7 +98,7 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	r.sayf("%v; %d rows, %d parameters; %s, %s kernels; at step %d of %d", r.divide(), r.table.Len(), r.parameters(), kernel.BLAS(), kernel.Level(), r.pos.Step, r.plan.MaxSteps)
+	r.sayf("%v; %d rows, %d parameters; %s, %s kernels; at step %d of %d", divisionOf(r.args, r.group.Size()), r.table.Len(), r.parameters(), kernel.BLAS(), kernel.Level(), r.pos.Step, r.plan.MaxSteps)
 	begun, first := time.Now(), r.pos.Step
 	switch {
 	case r.pos.Step >= r.plan.MaxSteps:
@@ -110,13 +110,13 @@ func RunWithRequests(ctx context.Context, g Group, job *Job, out Output, request
 			return err
 		}
 	}
+	if err := agree(ctx, g, r.trace.write()); err != nil {
+		return err
+	}
 	if r.stopped != nil {
 		return r.stopped
 	}
 	if err := r.loadBest(ctx); err != nil {
-		return err
-	}
-	if err := agree(ctx, g, r.trace.write()); err != nil {
 		return err
 	}
 	if n := r.pos.Step - first; n > 0 {
@@ -145,11 +145,6 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("step %d: %v", e.Step, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
-
-// divide is how this run divides an update's rows.
-func (r *run) divide() Division {
-	return Division{r.group.Size(), r.args.PerDeviceTrainBatchSize, r.args.GradientAccumulationSteps}
-}
 
 // parameters is the number of trained elements.
 func (r *run) parameters() (n int) {
