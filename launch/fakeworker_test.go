@@ -24,11 +24,22 @@ const fakeKey = "REJOIN_TEST_FAKE_WORKER"
 func TestMain(m *testing.M) {
 	switch os.Getenv(fakeKey) {
 	case "":
+		heedSignals()
 		os.Exit(m.Run())
 	case "launcher":
 		os.Exit(fakeLauncher(os.Args[1:]))
 	default:
 		fakeWorker(os.Args[1:])
+	}
+}
+
+// heedSignals undoes what nohup, or a shell's background job, did to the test
+// itself: signals that are ignored at the start stay ignored in all children.
+func heedSignals() {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 }
 

@@ -204,8 +204,10 @@ func (s *Session) goodbye(ctx context.Context, up *pb.Up) error {
 	err := s.send(ctx, up)
 	if err == nil {
 		select {
-		case <-s.ended:
+		case <-s.ended: // also where ctx's end has cut the stream
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			err = fmt.Errorf("rendezvous: no answer to the goodbye of rank %d: %w", s.member.Rank, ctx.Err())
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -27,6 +29,13 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) (code int, err error) {
+	// Signals that nohup, or a shell's background job, made this test ignore would
+	// stay ignored in the programs.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	// Programs built with the race detector sleep for a second before they exit.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		return 1, err
