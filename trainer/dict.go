@@ -58,7 +58,7 @@ func openDict(path string, job *Job) (*ckpt.Checkpoint, *dictfile.Contents, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, err := ckpt.Open(path, ckpt.Options{MapLocation: location})
+	opened, err := ckpt.Open(path, ckpt.Options{MapLocation: location, CheckCRC: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,6 +197,9 @@ func (r *run) restoreDict() error {
 		return err
 	}
 	r.sayTags(path, opened.Tags())
+	for _, w := range opened.Warnings {
+		r.warnf("%s: %s", path, w)
+	}
 	r.layout, r.epochOffset = c.Layout(), c.Epoch-epochs
 	seed := uint64(r.args.Seed)
 	r.generator = rng.New(seed)

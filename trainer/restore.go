@@ -189,7 +189,7 @@ func (r *run) encodeTrainingArgs() error {
 }
 
 func (r *run) loadInit() error {
-	opened, err := ckpt.Open(r.job.Init, ckpt.Options{})
+	opened, err := ckpt.Open(r.job.Init, ckpt.Options{CheckCRC: true})
 	if err != nil {
 		return err
 	}
@@ -202,6 +202,9 @@ func (r *run) loadInit() error {
 		r.sayf("%s: the weights are under %q", r.job.Init, wrapper)
 	}
 	r.sayTags(r.job.Init, opened.Tags())
+	for _, w := range opened.Warnings {
+		r.warnf("%s: %s", r.job.Init, w)
+	}
 	if err := r.loadWeights(r.job.Init, weights, names.RecordedTies(opened.Metadata(), weights)); err != nil {
 		return fmt.Errorf("%s: %w", r.job.Init, err)
 	}
@@ -231,6 +234,9 @@ func (r *run) restore(c *hf.Checkpoint) error {
 		return err
 	}
 	r.sayTags(c.Dir(), c.Tags())
+	for _, w := range c.Changed() {
+		r.warnf("%s", w)
+	}
 	if n := r.job.ExpectedSteps; n > 0 && n != r.plan.MaxSteps && r.group.Rank() == 0 {
 		r.warnf("%s says the run has %d updates, but this data and these arguments make %d: is it the data that the run was trained on?",
 			filepath.Join(c.Dir(), hf.StateFile), n, r.plan.MaxSteps)

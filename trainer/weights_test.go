@@ -104,6 +104,28 @@ func TestInitThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
+// A bit that flipped in the file of weights loads, as in torch, and is told.
+func TestChangedRecordsAreWarnedOf(t *testing.T) {
+	weight, bias := initialWeights(t)
+	path := writeTorch(t, pyobj.NewDict("fc.weight", weight, "fc.bias", bias))
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(raw), string(weight.Storage.Data))
+	if at < 0 {
+		t.Fatal("the weight's bytes are not in the file")
+	}
+	raw[at] ^= 1
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := trainRanks(t, fromInit(path, t.TempDir()))
+	if warned := said.warns.String(); strings.Count(warned, "data/0") != 1 || !strings.Contains(warned, path) {
+		t.Errorf("warnings:\n%s", warned)
+	}
+}
+
 func TestSkipAndAllowMissingSayWhatTheyLeft(t *testing.T) {
 	weight, _ := initialWeights(t)
 	r := fromInit(writeTorch(t, pyobj.NewDict("fc.weight", weight, "old.head", weight)), t.TempDir())

@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ type Checkpoint struct {
 	mu   sync.Mutex
 	open []io.Closer       // guarded by mu
 	tags map[string]int    // of the torch files read so far; guarded by mu
+	bad  []string          // records of theirs that have changed; guarded by mu
 	ties map[string]string // that the weights' files recorded; guarded by mu
 }
 
@@ -111,7 +113,11 @@ func (c *Checkpoint) keep(f io.Closer) {
 }
 
 // note counts the device tags of a torch file.
-func (c *Checkpoint) note(f *torchfile.File) {
+func (c *Checkpoint) note(f *torchfile.File) error {
+	changed, err := f.CheckCRC(context.Background())
+	if err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tags == nil {
@@ -120,6 +126,18 @@ func (c *Checkpoint) note(f *torchfile.File) {
 	for tag, n := range f.Tags() {
 		c.tags[tag] += n
 	}
+	for _, fault := range changed {
+		c.bad = append(c.bad, f.Path+": "+fault)
+	}
+	return nil
+}
+
+// Changed has a sentence for each record of the torch files read so far whose
+// bytes are not those that were written: it loads, with wrong numbers.
+func (c *Checkpoint) Changed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.bad)
 }
 
 // Tags counts the storages of the torch files read so far by the device tag
@@ -175,7 +193,9 @@ func (c *Checkpoint) torchDict(name string, location tensor.MapLocation) (*pyobj
 		return nil, fileError(path, err)
 	}
 	c.keep(f)
-	c.note(f)
+	if err := c.note(f); err != nil {
+		return nil, fileError(path, err)
+	}
 	d, err := pyobj.AsDict(f.Object())
 	if err != nil {
 		return nil, fileError(path, err)

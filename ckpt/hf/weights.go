@@ -86,7 +86,9 @@ func (c *Checkpoint) weightsFrom(name string) (*tensor.StateDict, error) {
 		return nil, fileError(path, err)
 	}
 	c.keep(f)
-	c.note(f)
+	if err := c.note(f); err != nil {
+		return nil, fileError(path, err)
+	}
 	weights, err := stateDictOf(f.Object())
 	if err != nil {
 		return nil, fileError(path, err)

@@ -6,12 +6,14 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 )
 
 // alignment, in bytes, of every record's content, as torch 2.14 chooses it.
 const alignment = 64
 
-// writeChunk is how many bytes are summed and written at once: what a cache holds.
+// writeChunk is how many bytes are written at once, so that what a writer looks
+// at twice is still in a cache. Content of more is summed beside its writing.
 const writeChunk = 256 << 10
 
 // archiveWriter writes a zip file as torch's PyTorchStreamWriter and its miniz
@@ -66,16 +68,19 @@ func (z *archiveWriter) record(name string, data []byte) {
 	z.id.add(name, sum, size)
 }
 
-// content writes data and returns its checksum.
+// content writes data and returns its checksum, which stands behind the data:
+// what is long is summed while it is being written.
 func (z *archiveWriter) content(data []byte) uint32 {
-	sum := uint32(0)
-	for len(data) > 0 && z.err == nil {
-		n := min(len(data), writeChunk)
-		sum = crc32.Update(sum, crc32.IEEETable, data[:n])
-		z.write(data[:n])
-		data = data[n:]
+	if len(data) <= writeChunk {
+		z.write(data)
+		return crc32.ChecksumIEEE(data)
 	}
-	return sum
+	sum := make(chan uint32, 1)
+	go func() { sum <- crc32.ChecksumIEEE(data) }()
+	for chunk := range slices.Chunk(data, writeChunk) {
+		z.write(chunk)
+	}
+	return <-sum
 }
 
 // zip64Extra is the extra field for what does not fit 32 bits; nil if all does.

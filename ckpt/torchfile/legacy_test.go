@@ -2,12 +2,16 @@ package torchfile
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"maps"
 	"strings"
 	"testing"
 
 	"rejoin/pyobj"
+	"rejoin/tensor"
 )
 
 const legacyHead = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x0d\x00\x00\x00little_endian\x88X\x01\x00\x00\x00a\x88u."
@@ -179,5 +183,56 @@ func TestTarRefuses(t *testing.T) {
 	whole := tarOf(t, nil)
 	if _, err := Read(whole[:1200], "older.pt", Options{}); err == nil {
 		t.Error("a tar archive that was cut is read")
+	}
+}
+
+// D05: the file ends as an empty zip file does, and others take it for one.
+func TestLegacyThatLooksLikeZip(t *testing.T) {
+	const path = "testdata/zoo/legacy_looks_like_zip.pt"
+	z, err := zip.OpenReader(path)
+	if err != nil || len(z.File) != 0 {
+		t.Fatalf("the file does not look like an empty zip file: %v", err)
+	}
+	defer z.Close()
+	f, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	seen := map[string]seen{}
+	walk(t, f.Object(), "", seen)
+	if want := readManifest(t, "zoo")["legacy_looks_like_zip.pt"]; f.Format != Legacy || len(want) == 0 || !maps.Equal(hashes(seen), hashes(want)) {
+		t.Errorf("format %v: %+v, want %+v", f.Format, seen, want)
+	}
+}
+
+func hashes(tensors map[string]seen) map[string]string {
+	out := map[string]string{}
+	for path, s := range tensors {
+		out[path] = s.SHA256
+	}
+	return out
+}
+
+// D01: a CPU is named in many ways, with a number or without, and a file of
+// either container loads by each, where torch's own rules refuse a number.
+func TestEveryNameOfTheCPU(t *testing.T) {
+	for _, path := range []string{"testdata/zoo/tag_cpu_0.pt", "testdata/zoo/state_dict.pt", "testdata/zoo/legacy.pt"} {
+		for _, location := range []string{"cpu", "cpu:0"} {
+			for _, rules := range []tensor.LocationRules{tensor.Lenient, tensor.TorchRules} {
+				locate, err := tensor.ParseMapLocation(location, rules, "cpu")
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := Open(path, Options{MapLocation: locate})
+				if err == nil {
+					f.Close()
+				}
+				var refused *tensor.LocationError
+				if want := rules == tensor.TorchRules && location == "cpu:0"; errors.As(err, &refused) != want || !want && err != nil {
+					t.Errorf("%s with %s under rules %v: %v", path, location, rules, err)
+				}
+			}
+		}
 	}
 }

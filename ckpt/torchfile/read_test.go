@@ -302,7 +302,7 @@ func TestChecksums(t *testing.T) {
 
 // The hostile files end in an error or a value, having allocated little.
 func TestBadFiles(t *testing.T) {
-	loads := map[string]bool{"bigendian.pt": true, "long1_0.pt": true, "selfref.pt": true}
+	loads := map[string]bool{"bitflip.pt": true, "deflate_big.pt": true, "bigendian.pt": true, "long1_0.pt": true, "selfref.pt": true}
 	paths, err := filepath.Glob("testdata/bad/*.pt")
 	if err != nil || len(paths) < 15 {
 		t.Fatal(paths, err)

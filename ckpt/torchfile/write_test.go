@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,8 +257,12 @@ func sparseArchive(t *testing.T, size int) string {
 	return path
 }
 
+// A file of 6 GiB opens and gives its last elements in constant memory.
 func TestSparseFileBeyond4GiB(t *testing.T) {
-	f, err := Open(sparseArchive(t, 6<<30), Options{})
+	path := sparseArchive(t, 6<<30)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,5 +275,58 @@ func TestSparseFileBeyond4GiB(t *testing.T) {
 	got := make([]float32, 10)
 	if err := x.ReadFloat32(got); err != nil || got[9] != 1 || got[8] != 0 {
 		t.Errorf("last elements %v, %v", got, err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+		t.Errorf("took %d bytes", used)
+	}
+}
+
+// D09: what lies beyond 2 GiB and 4 GiB of a storage is read as it was written.
+func TestElementsBeyond2GiB(t *testing.T) {
+	for _, size := range []int{2_200 << 20, 4_300 << 20} {
+		path := sparseArchive(t, size)
+		f, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := f.Records()
+		f.Close()
+		content := records[slices.IndexFunc(records, func(r Record) bool { return r.Name == "data/0" })]
+		if content.Size != uint64(size) {
+			t.Fatalf("record %+v", content)
+		}
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var marked []int
+		marks := []int{0, 1<<31 - 4, 1 << 31, 1<<32 - 4, 1 << 32, size - 4}
+		for i, at := range marks {
+			if at >= size {
+				continue
+			}
+			marked = append(marked, at)
+			if _, err := file.WriteAt(binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(i+1))), int64(content.Offset+at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Open(path, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		items, _ := pyobj.AsItems(f.Object())
+		x, _ := pyobj.AsTensor(items[0])
+		for _, at := range marked {
+			one := &tensor.Tensor{DType: tensor.Float32, Shape: []int{1}, Stride: []int{1}, Offset: at / 4, Storage: x.Storage}
+			got := make([]float32, 1)
+			want := float32(slices.Index(marks, at) + 1)
+			if err := one.ReadFloat32(got); err != nil || got[0] != want {
+				t.Errorf("%d bytes, at %d: %v, %v, want %v", size, at, got, err, want)
+			}
+		}
+		f.Close()
 	}
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"rejoin/ckpt/bench"
+	"rejoin/harness"
+)
+
+// maxBenchMB is the largest checkpoint that is generated, in MB: it is held in
+// memory, several times.
+const maxBenchMB = 1 << 16
+
+func newBench(stdout, stderr io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench COMMAND",
+		Short: "Measure this machine, beside torch if it is there",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBenchCheckpoint(stdout, stderr))
+	return cmd
+}
+
+func newBenchCheckpoint(stdout, stderr io.Writer) *cobra.Command {
+	var asJSON bool
+	size, rounds := 200, 3
+	cmd := &cobra.Command{
+		Use:   "checkpoint",
+		Short: "Measure how fast checkpoints are loaded and saved, and in how much memory",
+		Long: `Measure how fast checkpoints are loaded and saved, and in how much memory: a
+generated model with its Adam state, as a torch file and as safetensors, beside
+a plain write of the same bytes and, where Python (REJOIN_PYTHON, or python3)
+has torch, torch.load and torch.save, all taking turns.
+
+A load ends with all elements in memory of the reader's own. Files are in the
+page cache and not synced: the program is measured, not the disk. The files are
+in a temporary directory (TMPDIR), up to six times the size, and are removed.`,
+		Example: `  launch bench checkpoint
+  launch bench checkpoint --size 1000 --json | jq .ratios
+  REJOIN_PYTHON=venv/bin/python launch bench checkpoint`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if size < 1 || size > maxBenchMB {
+				return &usageError{fmt.Errorf("--size: found %d MB, expected 1 to %d", size, maxBenchMB)}
+			}
+			if rounds < 1 || rounds > 1000 {
+				return &usageError{fmt.Errorf("--rounds: found %d, expected 1 to 1000", rounds)}
+			}
+			o := bench.Options{Bytes: int64(size) * 1e6, Rounds: rounds}
+			return benchCheckpoint(cmd.Context(), o, asJSON, stdout, stderr)
+		},
+	}
+	cmd.Flags().IntVar(&size, "size", size, "size of the state, in `MB`")
+	cmd.Flags().IntVar(&rounds, "rounds", rounds, "how often each operation is timed; the fastest counts `N`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchCheckpoint(ctx context.Context, o bench.Options, asJSON bool, stdout, stderr io.Writer) error {
+	o.Python, o.NoTorch = pythonWithTorch(ctx)
+	bar := newProgress(stderr, "measuring")
+	defer bar.end()
+	o.Progress = bar.set
+	result, err := bench.Run(ctx, o)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(stdout, result)
+	}
+	return result.WriteText(stdout, styleFor(stdout).Heading)
+}
+
+// pythonWithTorch is an interpreter, or why there is none.
+func pythonWithTorch(ctx context.Context) (path, problem string) {
+	p := harness.FindPython(ctx)
+	switch {
+	case p.Problem != "":
+		return "", p.Problem
+	case p.Modules["torch"].Error != "":
+		return "", fmt.Sprintf("%s cannot import torch: %s", p.Path, p.Modules["torch"].Error)
+	}
+	return p.Path, ""
+}
