@@ -22,6 +22,22 @@ fi
 field() { sed -n "s/^$2: //p" "$copy/harness/testdata/faults/$1.patch"; }
 build() { (cd "$copy" && CGO_ENABLED=0 "$go" build -o bin/ ./cmd/launch ./cmd/worker); }
 run() { (cd "$copy" && REJOIN_PYTHON=/nonexistent bin/launch harness "$@" 2>&1); }
+# seeded runs a scenario with a fault in, and takes the fault out again. A hunk must
+# fit its place exactly: code that only looks like it may be another fault's.
+seeded() {
+  local file=$copy/harness/testdata/faults/$1.patch
+  if ! patch -s -p1 -F0 -f --dry-run -d "$copy" <"$file" 2>&1; then
+    echo "the patch does not apply: the code has changed; make it anew"
+    return
+  fi
+  patch -s -p1 -F0 -d "$copy" <"$file"
+  if build 2>&1; then
+    run --only "$2" || true
+  else
+    echo "the tree does not build with the patch: make it anew"
+  fi
+  patch -s -R -p1 -F0 -d "$copy" <"$file"
+}
 
 only=()
 for scenario in $(for f in "${faults[@]}"; do field "$f" scenario; done | sort -u); do
@@ -37,10 +53,7 @@ missed=0
 for fault in "${faults[@]}"; do
   scenario=$(field "$fault" scenario)
   says=$(field "$fault" says)
-  patch -s -p1 -d "$copy" <"$copy/harness/testdata/faults/$fault.patch"
-  build
-  output=$(run --only "$scenario" || true)
-  patch -s -R -p1 -d "$copy" <"$copy/harness/testdata/faults/$fault.patch"
+  output=$(seeded "$fault" "$scenario" || true)
   told=$(printf '%s\n' "$output" | grep -m1 -E -- "$says" || true)
   if printf '%s\n' "$output" | grep -q "^failed  *$scenario " && [ -n "$told" ]; then
     printf 'seen    %-28s by %-18s %s\n' "$fault" "$scenario" "$(printf '%s' "$told" | sed 's/^ *//' | cut -c1-160)"
