@@ -13,3 +13,15 @@ d = load_digits()
 with open("digits.jsonl", "w") as f:
     for i in range(300):
         f.write(json.dumps({"x": [float(v) / 16 for v in d.data[i]], "label": int(d.target[i])}) + "\n")
+
+# Evaluation rows: the first 41 digits, every third with the next label so that the
+# loss gets worse, and the first 7 regression rows.
+with open("digits.jsonl") as rows, open("digits-eval.jsonl", "w") as f:
+    for i, line in zip(range(41), rows):
+        row = json.loads(line)
+        if i % 3 == 0:
+            row["label"] = (row["label"] + 1) % 10
+        f.write(json.dumps(row) + "\n")
+with open("regression.jsonl") as rows, open("regression-eval.jsonl", "w") as f:
+    for _, line in zip(range(7), rows):
+        f.write(line)
