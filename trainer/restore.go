@@ -281,8 +281,8 @@ func (e *MixedError) Error() string {
 		filepath.Join(e.Dir, e.File), e.Found, hf.StateFile, e.Expected)
 }
 
-// restorePosition finds the next micro-batch. Progress is counted in updates,
-// which hold the same rows whatever the world size: see Division.Rescale.
+// restorePosition finds the next micro-batch: from the updates done, or, where an
+// update's rows have changed, from the job's recount of them in samples.
 func (r *run) restorePosition(c *hf.Checkpoint) error {
 	step := r.state.GlobalStep()
 	recounted := r.job.Recount

@@ -242,7 +242,7 @@ func scanUnicode(s *scanner) error {
 	return nil
 }
 
-// decodeRawUnicodeEscape knows \uXXXX and \UXXXXXXXX; other bytes are latin-1.
+// decodeRawUnicodeEscape knows \u with four hex digits and \U with eight; other bytes are latin-1.
 func decodeRawUnicodeEscape(line []byte) ([]byte, error) {
 	var out strings.Builder
 	for i := 0; i < len(line); i++ {
