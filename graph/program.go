@@ -32,7 +32,9 @@ func (g *Graph) Compile(output, loss Node) (*Program, error) {
 	if len(g.params) == 0 {
 		return nil, fmt.Errorf("graph: no parameter to train")
 	}
-	if _, err := gorgonia.Grad(loss.node, g.params...); err != nil {
+	// As gorgonia.Grad, whose one is shared by all graphs: it changes as it is added.
+	one := g.expr.AddNode(gorgonia.NewConstant(float32(1)))
+	if _, err := gorgonia.Backpropagate(gorgonia.Nodes{loss.node}, gorgonia.Nodes{one}, g.params); err != nil {
 		return nil, fmt.Errorf("graph: differentiate the loss (does it depend on every parameter?): %w", err)
 	}
 	nodes := slices.Clone(g.expr.AllNodes())
