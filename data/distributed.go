@@ -79,14 +79,14 @@ func (s DistributedSampler) BatchesFrom(consumedRows int) int {
 	return ceilDiv(samples, s.BatchSize)
 }
 
-// BatchCounts is the number of micro-batches with rows that each rank has in an
-// epoch. Only under Join may they differ.
-func (s DistributedSampler) BatchCounts() []int {
+// BatchCountsFrom is the number of batches with rows among each rank's
+// [DistributedSampler.EpochFrom]. Only under Join may they differ.
+func (s DistributedSampler) BatchCountsFrom(consumedRows int) []int {
 	counts := make([]int, s.WorldSize)
 	for rank := range counts {
-		counts[rank] = s.BatchesPerEpoch()
+		counts[rank] = s.BatchesFrom(consumedRows)
 		if s.Rank = rank; s.Join {
-			counts[rank] = ceilDiv(s.mine(s.Rows), s.BatchSize)
+			counts[rank] = ceilDiv(s.mine(unconsumed(s.Rows, consumedRows)), s.BatchSize)
 		}
 	}
 	return counts

@@ -102,8 +102,8 @@ func TestBatchesFromIsTheLength(t *testing.T) {
 					filled = append(filled, len(slices.DeleteFunc(got, func(b []int) bool { return len(b) == 0 })))
 				}
 				s := kind(rows, batch, world, 0)
-				if consumed == 0 && !slices.Equal(s.BatchCounts(), filled) {
-					t.Fatalf("%s, %d rows, batch %d, world %d: BatchCounts %v, expected %v", name, rows, batch, world, s.BatchCounts(), filled)
+				if consumed == 0 && !slices.Equal(s.BatchCountsFrom(0), filled) {
+					t.Fatalf("%s, %d rows, batch %d, world %d: BatchCountsFrom(0) %v, expected %v", name, rows, batch, world, s.BatchCountsFrom(0), filled)
 				}
 				if equal := slices.Min(counts) == slices.Max(counts); s.ValidateFrom(consumed) == nil && !equal {
 					t.Fatalf("%s, %d rows, batch %d, world %d, from %d: valid with counts %v", name, rows, batch, world, consumed, counts)
@@ -194,14 +194,14 @@ func TestJoinGivesEmptyBatches(t *testing.T) {
 		if got := s.Epoch(0); !reflect.DeepEqual(got, want) || s.Validate() != nil {
 			t.Errorf("rank %d: %v, expected %v", rank, got, want)
 		}
-		if got := s.BatchCounts(); !slices.Equal(got, []int{2, 2, 1}) {
-			t.Errorf("BatchCounts %v", got)
+		if got := s.BatchCountsFrom(0); !slices.Equal(got, []int{2, 2, 1}) {
+			t.Errorf("BatchCountsFrom(0) %v", got)
 		}
 	}
 	// 2 ranks and a single row: a rank without data takes part.
 	s := data.DistributedSampler{Rows: 1, BatchSize: 2, WorldSize: 2, Rank: 1, Join: true, Sequential: true}
-	if got := s.Epoch(0); len(got) != 1 || len(got[0]) != 0 || !slices.Equal(s.BatchCounts(), []int{1, 0}) {
-		t.Errorf("a rank without data has %v of %v", got, s.BatchCounts())
+	if got := s.Epoch(0); len(got) != 1 || len(got[0]) != 0 || !slices.Equal(s.BatchCountsFrom(0), []int{1, 0}) {
+		t.Errorf("a rank without data has %v of %v", got, s.BatchCountsFrom(0))
 	}
 }
 

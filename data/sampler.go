@@ -88,8 +88,8 @@ func (s Sampler) ValidateFrom(consumedRows int) error {
 		return samplerError("%d rows are fewer than one round of %d (%d ranks × %d), and drop_last leaves them out: nothing to train on; use a smaller batch or fewer ranks", s.Rows, s.round(), s.WorldSize, s.perRank())
 	}
 	rest := unconsumed(s.Rows, consumedRows) % s.round()
-	if counts := s.countsFrom(consumedRows); rest > 0 && !s.Join && counts[0] != counts[len(counts)-1] {
-		return samplerError("the last %d rows make a batch for only %d of %d ranks: the others would have one batch less; set even_batches or drop_last", rest, ceilDiv(rest, s.perRank()), s.WorldSize)
+	if counts := s.BatchCountsFrom(consumedRows); rest > 0 && !s.Join && counts[0] != counts[len(counts)-1] {
+		return samplerError("the last %d rows make a batch for only %d of %d ranks: the others would have one batch less; set even_batches, drop_last or join", rest, ceilDiv(rest, s.perRank()), s.WorldSize)
 	}
 	return nil
 }
@@ -156,11 +156,9 @@ func (s Sampler) BatchesFrom(consumedRows int) int {
 	return n
 }
 
-// BatchCounts is the number of micro-batches with rows that each rank has in an
-// epoch. Only under Join may a valid sampler's differ.
-func (s Sampler) BatchCounts() []int { return s.countsFrom(0) }
-
-func (s Sampler) countsFrom(consumedRows int) []int {
+// BatchCountsFrom is the number of batches with rows among each rank's
+// [Sampler.EpochFrom]. Only under Join may a valid sampler's differ.
+func (s Sampler) BatchCountsFrom(consumedRows int) []int {
 	left := unconsumed(s.Rows, consumedRows)
 	counts := make([]int, s.WorldSize)
 	for rank := range counts {

@@ -61,6 +61,9 @@ type Arguments struct {
 	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
 	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
 	DispatchBatches    *bool `arg:"accelerator_config.dispatch_batches"` // nil: off, for tables
+	// JoinUnevenRanks is Rejoin's own, and wins over EvenBatches: a rank that has
+	// no rows left in an epoch's last round takes part without any.
+	JoinUnevenRanks bool `arg:"join_uneven_ranks"`
 }
 
 // DefaultArguments are the Trainer's defaults.
@@ -81,6 +84,19 @@ func (a *Arguments) SamplerSeed() int64 {
 		return *a.DataSeed
 	}
 	return a.Seed
+}
+
+// pads tells whether an epoch's last, short round is filled with its first rows.
+func (a *Arguments) pads() bool { return a.EvenBatches && !a.JoinUnevenRanks }
+
+// setUneven declares what to do with an epoch's last round where its rows do not
+// fill it: pad, drop or join.
+func (a *Arguments) setUneven(policy string) error {
+	if !slices.Contains([]string{"pad", "drop", "join"}, policy) {
+		return fmt.Errorf("--uneven-ranks: found %q, expected pad (repeat the epoch's first rows), drop (leave the last rows out) or join (ranks without rows take part without any)", policy)
+	}
+	a.EvenBatches, a.DataloaderDropLast, a.JoinUnevenRanks = policy == "pad", policy == "drop", policy == "join"
+	return nil
 }
 
 // DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
@@ -201,6 +217,9 @@ func (a *Arguments) Validate() error {
 	oneOf("optim", a.Optim, optimizerNames...)
 	if _, err := a.optimizerOptions(); err != nil {
 		errs = append(errs, err)
+	}
+	if a.JoinUnevenRanks && (a.DataloaderDropLast || a.DispatchesBatches()) {
+		refuse("join_uneven_ranks", "True with dataloader_drop_last or accelerator_config.dispatch_batches", "one way to deal with an epoch's last, short round")
 	}
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
 	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch", "best")

@@ -150,7 +150,7 @@ func (r *resolver) dictLacks() error {
 	lack(r.request.Sampler != "", "which order the rows were drawn in: DistributedSampler's is distributed, accelerate's seedable_random", "--sampler distributed")
 	lack(sets("data_seed"), "the sampler's seed: DistributedSampler's is 0 unless the script gave another", "--set data_seed=0")
 	lack(r.request.Model != "", "the model, with its loss", "--model FILE.yaml")
-	lack(r.request.Data != "", "the data", "--data FILE.jsonl")
+	lack(r.request.Data != "", "the data", "--data FILE")
 	if lacks == nil {
 		return nil
 	}

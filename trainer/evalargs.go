@@ -110,7 +110,7 @@ func (r *resolver) evalData() error {
 	}
 	switch {
 	case path == "" && evaluates:
-		return fmt.Errorf("the run evaluates (eval_strategy %s) but there is no data for it; name it with --eval-data FILE.jsonl, or set eval_strategy=no and eval_on_start=false", r.job.Arguments.EvalStrategy)
+		return fmt.Errorf("the run evaluates (eval_strategy %s) but there is no data for it; name it with --eval-data FILE, or set eval_strategy=no and eval_on_start=false", r.job.Arguments.EvalStrategy)
 	case path == "":
 		r.job.EvalDataDigest = ""
 		return nil
@@ -120,7 +120,7 @@ func (r *resolver) evalData() error {
 		return nil
 	}
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("evaluation data: %w; name it with --eval-data FILE.jsonl", err)
+		return fmt.Errorf("evaluation data: %w; name it with --eval-data FILE", err)
 	}
 	var err error
 	r.job.EvalData, err = filepath.Abs(path)

@@ -30,16 +30,17 @@ func (r *run) openEvaluation() error {
 	if !r.args.evaluates() {
 		return nil
 	}
-	table, err := data.OpenJSONL(r.job.EvalData)
+	table, err := data.Open(r.job.EvalData)
 	if err != nil {
 		return fmt.Errorf("--eval-data: %w", err)
 	}
+	r.eval.table = table
 	if want := r.job.EvalDataDigest; want != "" && table.Digest() != want {
 		return &DataChangedError{What: "evaluation data", Flag: "--eval-data", Path: r.job.EvalData, Expected: want, Found: table.Digest()}
 	}
 	sampler := data.Sampler{
 		Rows: table.Len(), BatchSize: r.args.PerDeviceEvalBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches, SplitBatches: r.args.SplitBatches,
+		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches || r.args.JoinUnevenRanks, SplitBatches: r.args.SplitBatches,
 		Sequential: true,
 	}
 	if err := sampler.Validate(); err != nil {

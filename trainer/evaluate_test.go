@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -355,4 +356,27 @@ func openStateDict(t *testing.T, path string) *tensor.StateDict {
 	sd, _, err := opened.StateDict()
 	check(t, err)
 	return sd
+}
+
+// Evaluation data may have any of the formats that training data may have.
+func TestEvaluationDataInAnotherFormat(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("x,y\n")
+	for line := range strings.Lines(string(must[[]byte](t)(os.ReadFile(testdata("regression-eval.jsonl"))))) {
+		var row struct{ X, Y []float32 }
+		check(t, json.Unmarshal([]byte(line), &row))
+		fmt.Fprintf(&text, "%q,%q\n", fmt.Sprint(row.X), fmt.Sprint(row.Y))
+	}
+	csv := filepath.Join(t.TempDir(), "rows.csv")
+	check(t, os.WriteFile(csv, []byte(strings.ReplaceAll(text.String(), " ", ",")), 0o666))
+	var losses [2]any
+	for i, path := range []string{testdata("regression-eval.jsonl"), csv} {
+		r := evalRuns[1].request(t.TempDir())
+		r.EvalData, r.Set = path, []string{"max_steps=1", "eval_strategy=epoch", "save_strategy=epoch"}
+		trainRanks(t, r)
+		losses[i] = must[*hf.TrainerState](t)(openCheckpoint(t, filepath.Join(r.OutputDir, "checkpoint-1")).State()).LogHistory()[0]["eval_loss"]
+	}
+	if losses[0] == nil || losses[0] != losses[1] {
+		t.Errorf("eval_loss %v of JSON Lines, %v of CSV", losses[0], losses[1])
+	}
 }

@@ -36,8 +36,15 @@ type trainerCase struct {
 // without one.
 func interopPython(t *testing.T) string {
 	t.Helper()
+	return interopPythonWith(t, "import transformers, accelerate, torch")
+}
+
+// interopPythonWith is an interpreter that can run the imports; the test is skipped
+// without one.
+func interopPythonWith(t *testing.T, imports string) string {
+	t.Helper()
 	if os.Getenv("REJOIN_INTEROP") != "1" {
-		t.Skip("REJOIN_INTEROP=1 runs this with the real Trainer, from the python that REJOIN_PYTHON names")
+		t.Skip("REJOIN_INTEROP=1 runs this with real torch, from the python that REJOIN_PYTHON names")
 	}
 	python := os.Getenv("REJOIN_PYTHON")
 	if python == "" {
@@ -48,8 +55,8 @@ func interopPython(t *testing.T) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, python, "-c", "import transformers, accelerate, torch").CombinedOutput(); err != nil {
-		t.Skipf("%s has no transformers, accelerate and torch: %v\n%.300s", python, err, out)
+	if out, err := exec.CommandContext(ctx, python, "-c", imports).CombinedOutput(); err != nil {
+		t.Skipf("%s: %s: %v\n%.300s", python, imports, err, out)
 	}
 	return python
 }

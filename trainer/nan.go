@@ -119,6 +119,9 @@ func (r *run) settleNonFinite(ctx context.Context, group [][]int, norm float32) 
 // is lost.
 func (r *run) diagnose(group [][]int) (string, error) {
 	for i, rows := range group {
+		if len(rows) == 0 {
+			continue
+		}
 		batch, err := r.batch(rows)
 		if err != nil {
 			return "", err

@@ -298,7 +298,7 @@ func (run trainerRun) microBatches(steps int) int {
 type rowTrace struct {
 	FirstStep    int       `json:"first_step"`
 	MicroBatches [][]int   `json:"micro_batches"`
-	Losses       []float64 `json:"losses"`
+	Losses       []float64 `json:"losses"` // null leaves 0
 }
 
 func readTrace(t *testing.T, path string) rowTrace {

@@ -32,9 +32,17 @@ func (p Plan) from(o Offset, s interface{ BatchesFrom(consumedRows int) int }) P
 	return p
 }
 
+// rowsBefore are the rows of an epoch that were trained on under another division.
+func (p Plan) rowsBefore(epoch int) int {
+	if epoch == p.Offset.Epoch {
+		return p.Offset.Rows
+	}
+	return 0
+}
+
 // batchesIn is the number of micro-batches of each rank that an epoch has here.
 func (p Plan) batchesIn(epoch int) int {
-	if p.Offset.Rows > 0 && epoch == p.Offset.Epoch {
+	if p.rowsBefore(epoch) > 0 {
 		return p.offsetBatches
 	}
 	return p.BatchesPerEpoch

@@ -78,11 +78,7 @@ func recount(p, q Plan, was, now Division, at Position, consumed, left int, fixe
 
 // rowsDone is how many rows of its epoch are done at pos, padding not counted.
 func (p Plan) rowsDone(pos Position, rows, perRound int) int {
-	done := pos.Batch * perRound
-	if p.Offset.Rows > 0 && pos.Epoch == p.Offset.Epoch {
-		done += p.Offset.Rows
-	}
-	return min(done, rows)
+	return min(pos.Batch*perRound+p.rowsBefore(pos.Epoch), rows)
 }
 
 // perRound is the number of rows that one micro-batch of every rank takes.

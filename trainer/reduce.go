@@ -105,6 +105,13 @@ func (r *reducer) gradientReady(param int) {
 	}
 }
 
+// allReady tells that every gradient is final.
+func (r *reducer) allReady() {
+	for i := range r.ofParam {
+		r.gradientReady(i)
+	}
+}
+
 // agreed is what any rank wished for, the same on every rank; valid after wait.
 func (r *reducer) agreed() wishes { return wishesIn(r.wishes) }
 

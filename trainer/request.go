@@ -52,6 +52,8 @@ type Request struct {
 	EvalData string // evaluation data; "": the checkpoint's own
 	Strict   bool   // refuse what would be a warning
 	OnNaN    string // stop, skip or go-on; "": as Set or the checkpoint says
+
+	UnevenRanks string // pad, drop or join; "": as Set or the checkpoint says
 }
 
 // RequestError says that the request itself, the command line, is wrong or lacks

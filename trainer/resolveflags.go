@@ -38,6 +38,11 @@ func (r *resolver) flags() error {
 	if r.request.OnNaN != "" {
 		args.OnNaN = r.request.OnNaN
 	}
+	if r.request.UnevenRanks != "" {
+		if err := args.setUneven(r.request.UnevenRanks); err != nil {
+			return &RequestError{err}
+		}
+	}
 	args.complete()
 	if err := args.Validate(); err != nil {
 		return &RequestError{err}

@@ -133,8 +133,10 @@ func (r *run) openData() error {
 
 // closeData closes what openData opened. It was only read from.
 func (r *run) closeData() {
-	if r.table != nil {
-		_ = r.table.Close()
+	for _, table := range []*data.Table{r.table, r.eval.table} {
+		if table != nil {
+			_ = table.Close()
+		}
 	}
 }
 

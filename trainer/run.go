@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"rejoin/ckpt/dictfile"
@@ -46,10 +47,12 @@ type run struct {
 	pos       Position
 	state     *hf.TrainerState
 	loss      lossMeter
-	eval      evaluation
-	early     *earlyStopping // nil for none
-	control   control
-	measured  measured
+	// batchCounts are the micro-batches with rows of each rank in this epoch.
+	batchCounts []int
+	eval        evaluation
+	early       *earlyStopping // nil for none
+	control     control
+	measured    measured
 
 	epochEnding bool // what is due at the end of the epoch is being done
 	owesEpoch   bool // the checkpoint was saved before that was done
@@ -187,7 +190,9 @@ func (r *run) train(ctx context.Context) error {
 	}
 	for r.going() {
 		epoch := r.pos.Epoch
-		batches := r.epochBatches(epoch)
+		begun := r.plan.rowsBefore(epoch)
+		batches := r.sampler.EpochFrom(epoch, begun)
+		r.batchCounts = r.sampler.BatchCountsFrom(begun)
 		if r.pos.Batch == 0 && !r.plan.Offset.in(r.plan, r.pos.Step) {
 			r.generator.Uint64() // torch's DataLoader draws a base seed for each epoch it begins
 		}
@@ -201,13 +206,16 @@ func (r *run) train(ctx context.Context) error {
 	return r.settleSave(ctx)
 }
 
-// epochBatches are this rank's micro-batches of an epoch, or of the rest of one
-// that was begun under another division.
-func (r *run) epochBatches(epoch int) [][]int {
-	if o := r.plan.Offset; o.Rows > 0 && epoch == o.Epoch {
-		return r.sampler.EpochFrom(epoch, o.Rows)
+// lossShare scales a micro-batch's loss so that the log's mean over all ranks is
+// that over the ranks which had rows.
+func (r *run) lossShare(batch int) float32 {
+	with := 0
+	for _, n := range r.batchCounts {
+		if batch < n {
+			with++
+		}
 	}
-	return r.sampler.Epoch(epoch)
+	return float32(r.group.Size()) / float32(with)
 }
 
 // update trains on one group of micro-batches, in the Trainer's order: average,
@@ -238,33 +246,43 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 // gradients leaves in the model the mean over ranks of the group's gradient.
 func (r *run) gradients(ctx context.Context, group [][]int) error {
 	r.model.ZeroGrad()
-	for i, rows := range group {
-		batch, err := r.batch(rows)
-		if err != nil {
+	last := len(group) - 1
+	for i := range last {
+		if err := r.microBatch(group, i); err != nil {
 			return err
 		}
-		last := i == len(group)-1
-		if last {
-			r.reducer.begin(ctx, r.wishes())
-			r.model.OnGradientReady(r.reducer.gradientReady)
-		}
-		loss, err := r.backward(batch, float32(len(group)))
-		err = nameRow(err, rows)
-		if last {
-			r.model.OnGradientReady(nil)
-			if err != nil {
-				err = errors.Join(err, r.reducer.cancel())
-			} else {
-				err = r.reducer.wait(ctx)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		r.loss.add(loss)
-		r.lastLoss = loss
-		r.trace.add(rows, loss)
 	}
+	r.reducer.begin(ctx, r.wishes())
+	r.model.OnGradientReady(r.reducer.gradientReady)
+	err := r.microBatch(group, last)
+	r.model.OnGradientReady(nil)
+	if err != nil {
+		return errors.Join(err, r.reducer.cancel())
+	}
+	return r.reducer.wait(ctx)
+}
+
+// microBatch adds the gradient of the i-th of an update's micro-batches. Without
+// rows, which only the last can be, it adds zeros: the mean is still over all
+// ranks, as torch's Join takes it by default.
+func (r *run) microBatch(group [][]int, i int) error {
+	rows := group[i]
+	if len(rows) == 0 {
+		r.reducer.allReady()
+		r.trace.add(rows, float32(math.NaN()))
+		return nil
+	}
+	batch, err := r.batch(rows)
+	if err != nil {
+		return err
+	}
+	loss, err := r.backward(batch, float32(len(group)))
+	if err != nil {
+		return nameRow(err, rows)
+	}
+	r.loss.add(loss * r.lossShare(r.pos.Batch+i))
+	r.lastLoss = loss
+	r.trace.add(rows, loss)
 	return nil
 }
 

@@ -15,8 +15,9 @@ type sampler interface {
 	BatchesPerEpoch() int
 	// BatchesFrom is the number of batches of EpochFrom.
 	BatchesFrom(consumedRows int) int
-	// BatchCounts is the number of batches with rows of each rank in an epoch.
-	BatchCounts() []int
+	// BatchCountsFrom is the number of batches with rows among each rank's
+	// EpochFrom; only under join are there others.
+	BatchCountsFrom(consumedRows int) []int
 	Epoch(epoch int) [][]int
 	// EpochFrom is an epoch without the first consumedRows rows of its order.
 	EpochFrom(epoch, consumedRows int) [][]int
@@ -53,13 +54,13 @@ func newSampler(name string, args *Arguments, rows, worldSize, rank int) (sample
 	}
 	var s sampler = data.Sampler{
 		Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
-		DropLast: args.DataloaderDropLast, EvenBatches: args.EvenBatches, SplitBatches: args.SplitBatches,
+		DropLast: args.DataloaderDropLast, EvenBatches: args.pads(), Join: args.JoinUnevenRanks, SplitBatches: args.SplitBatches,
 		DispatchBatches: args.DispatchesBatches(), Sequential: name == Sequential, Seed: args.SamplerSeed(),
 	}
 	if name == Distributed {
 		d := data.DistributedSampler{
 			Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
-			DropLastBatch: args.DataloaderDropLast,
+			DropLastBatch: args.DataloaderDropLast, Join: args.JoinUnevenRanks,
 		}
 		if args.DataSeed != nil {
 			d.Seed = *args.DataSeed

@@ -17,7 +17,7 @@ type trace struct {
 	FirstStep    int     `json:"first_step"` // updates done before the first micro-batch
 	MicroBatches [][]int `json:"micro_batches"`
 	// Losses are this rank's, by micro-batch, divided by the accumulation; null
-	// where one is not finite.
+	// where one is not finite or there are no rows.
 	Losses []tracedLoss `json:"losses"`
 }
 

@@ -56,7 +56,7 @@ in a temporary directory (TMPDIR), up to six times the size, and are removed.`,
 		},
 	}
 	cmd.Flags().IntVar(&size, "size", size, "size of the state, in `MB`")
-	cmd.Flags().IntVar(&rounds, "rounds", rounds, "how often each operation is timed; the fastest counts `N`")
+	cmd.Flags().IntVar(&rounds, "rounds", rounds, "time each operation `N` times; the fastest counts")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

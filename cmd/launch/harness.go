@@ -46,11 +46,11 @@ The exit code is 0 if nothing failed, 1 if something did.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&r.only, "only", nil, "run this scenario only (repeatable) `NAME`")
+	f.StringArrayVar(&r.only, "only", nil, "the `NAME` of a scenario to run, and no other (repeatable)")
 	f.BoolVar(&r.list, "list", false, "list the scenarios and run none")
 	f.BoolVar(&r.keep, "keep", false, "leave each scenario's directory, and say where it is")
 	f.StringVar(&r.dir, "dir", "", "make the scenarios' directories in `DIR` (default: the system's for temporary files)")
-	f.IntVar(&r.parallel, "parallel", 0, "scenarios at a time `N` (default: one for each CPU)")
+	f.IntVar(&r.parallel, "parallel", 0, "run `N` scenarios at a time (default: one for each CPU)")
 	f.StringVar(&r.json, "json", "", "write the results as JSON to `FILE`")
 	f.StringVar(&r.junit, "junit", "", "write the results as JUnit XML to `FILE`")
 	f.StringVar(&r.html, "html", "", "write a report with loss curves and time lines to `FILE`")

@@ -24,6 +24,7 @@ func bindTraining(fs *pflag.FlagSet, r *trainer.Request) (maxSteps, saveSteps *s
 	fs.BoolVar(&r.Trace, "trace", false, "write trace-rankR.json: the rows of each micro-batch trained on")
 	fs.BoolVar(&r.Strict, "strict", false, "refuse what would be a warning: a missing random state, a skipped checkpoint, …")
 	fs.StringVar(&r.OnNaN, "on-nan", "", "`stop|skip|go-on`: what to do at a loss or gradient that is not finite (default stop)")
+	fs.StringVar(&r.UnevenRanks, "uneven-ranks", "", "`pad|drop|join`: how an epoch ends whose rows do not fill a last round (default pad, as accelerate)")
 	fs.BoolVar(&r.Overwrite, "overwrite", false, "replace checkpoints that are there already and differ")
 	fs.StringArrayVar(&r.Skip, "skip", nil, "`NAME` of weights to leave out, * for any characters; such parameters start anew (repeatable)")
 	fs.BoolVar(&r.AllowMissing, "allow-missing", false, "accept parameters that the weights lack; they start anew")
