@@ -87,3 +87,7 @@ if args.process_index == 0:
     torch.save(model.state_dict(), os.path.join(case["out"], "final_state_dict.pt"))
     with open(os.path.join(case["out"], "history.json"), "w") as f:
         json.dump(trainer.state.log_history, f, indent=1)
+if torch.distributed.is_initialized():
+    # Left to the interpreter's exit, the group's threads can abort the process.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
