@@ -71,10 +71,14 @@ func (s *saver) publish(ctx context.Context, contents hf.Contents) (outcome hf.O
 		return hf.Unpublished, err
 	}
 	outcome, err = w.Commit(ctx, s.overwrite)
-	if there := (*hf.ExistsError)(nil); errors.As(err, &there) && !there.Foreign && intact(there.Path) != nil {
+	there := (*hf.ExistsError)(nil)
+	switch {
+	case !errors.As(err, &there):
+		return outcome, err
+	case !there.Foreign && intact(there.Path) != nil:
 		return w.Commit(ctx, true) // what is there is damaged: nobody can resume from it
 	}
-	return outcome, err
+	return outcome, fmt.Errorf("%w (--overwrite, --output-dir)", err)
 }
 
 // poll returns a save that has ended and was not reported before; it does not wait.

@@ -51,10 +51,23 @@ func runJob(ctx context.Context, flags *jobflags.Flags, r *trainer.Request, stdo
 	} else if err != nil {
 		return err
 	}
+	return runTask(ctx, job, task, stdout, stderr)
+}
+
+// runTask runs what a request was resolved to. No other run writes to its output
+// directory meanwhile.
+func runTask(ctx context.Context, job jobflags.Job, task *trainer.Job, stdout, stderr io.Writer) (err error) {
 	payload, err := task.Encode()
 	if err != nil {
 		return err
 	}
+	claim, err := hf.ClaimDir(task.OutputDir)
+	if claimed := (*hf.ClaimedError)(nil); errors.As(err, &claimed) {
+		return fmt.Errorf("%w (--output-dir)", err)
+	} else if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, claim.Close()) }()
 	err = runWorkers(ctx, job, payload, stdout, stderr)
 	if exit := (*exitError)(nil); errors.As(err, &exit) && exit.code > 128 {
 		sayHowToGoOn(stderr, task)

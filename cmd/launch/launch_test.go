@@ -136,6 +136,21 @@ func TestInterruptEndsEverythingWithinASecond(t *testing.T) {
 	}
 }
 
+// Two runs must not write checkpoints into one directory, whatever their steps.
+func TestOutputDirectoryIsForOneRun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	first := start(t, endless(out)...)
+	first.waitForLine(t, "]: step ")
+	run(t, endless(out)...).wants(t, 1, out+" is in use by another run", "--output-dir")
+	if err := first.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	first.wait(t).wants(t, 128+2)
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Errorf("a run that saved nothing left its directory: %v", err)
+	}
+}
+
 func TestUsageErrors(t *testing.T) {
 	for _, tc := range []struct {
 		args string
