@@ -22,7 +22,7 @@ func newBench(stdout, stderr io.Writer) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchCheckpoint(stdout, stderr))
+	cmd.AddCommand(newBenchCheckpoint(stdout, stderr), newBenchTrain(stdout, stderr))
 	return cmd
 }
 

@@ -42,3 +42,12 @@ func TestBenchExitCodes(t *testing.T) {
 	}
 	run(t, "bench").wants(t, 0, "checkpoint")
 }
+
+func TestBenchTrain(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("REJOIN_PYTHON", "no-such-python")
+	e := run(t, args("bench train --layers 4,3 --batch 2 --steps 2000 --rounds 1")...)
+	e.wants(t, 0, "2 workers, layers [4 3] (15 parameters)", "launch train", "torch: skipped: ", "no-such-python")
+	run(t, args("bench train --layers 4")...).wants(t, 2, "has no layer")
+	run(t, args("bench train --workers 0")...).wants(t, 2, "0 workers")
+}

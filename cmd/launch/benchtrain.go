@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"rejoin/harness/trainbench"
+)
+
+func newBenchTrain(stdout, stderr io.Writer) *cobra.Command {
+	var asJSON bool
+	o := trainbench.Options{WorldSize: 2, Widths: []int{64, 256, 256, 10}, BatchSize: 32, Steps: 500, Rounds: 3}
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Race training against torch's DDP over gloo",
+		Long: `Race training against torch's DistributedDataParallel over gloo, where Python
+(REJOIN_PYTHON, or python3) has torch: the same model, batch, optimizer and
+number of workers on this machine's CPUs, taking turns. Each side makes a short
+run and a long one; the steps' time is their difference, and the rest is start
+and end, from the command line on.`,
+		Example: `  launch bench train
+  launch bench train --workers 4 --layers 784,1024,1024,10 --batch 64
+  REJOIN_PYTHON=venv/bin/python launch bench train --json | jq .speed_of_torch`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return &usageError{err}
+			}
+			return benchTrain(cmd.Context(), o, asJSON, stdout, stderr)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.WorldSize, "workers", o.WorldSize, "`N` worker processes on each side")
+	f.IntSliceVar(&o.Widths, "layers", o.Widths, "`WIDTHS` of the model: inputs, hidden layers, classes")
+	f.IntVar(&o.BatchSize, "batch", o.BatchSize, "`ROWS` of one worker's batch")
+	f.IntVar(&o.Steps, "steps", o.Steps, "`N` updates to time")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "make each run `N` times; the fastest counts")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchTrain(ctx context.Context, o trainbench.Options, asJSON bool, stdout, stderr io.Writer) (err error) {
+	if o.Launch, err = os.Executable(); err != nil {
+		return err
+	}
+	o.Python, o.NoTorch = pythonWithTorch(ctx)
+	bar := newProgress(stderr, "racing")
+	defer bar.end()
+	o.Progress = bar.set
+	result, err := trainbench.Run(ctx, o)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(stdout, result)
+	}
+	return result.WriteText(stdout, styleFor(stdout).Heading)
+}
