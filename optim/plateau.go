@@ -206,7 +206,7 @@ func (p *Plateau) LoadStateDict(d *pyobj.Dict) error {
 	}
 	next.lastEpoch = r.count("last_epoch", 0)
 	next.noteRates()
-	if r.has("_last_lr") { // before torch 2.2 only after a first step
+	if r.has("_last_lr") { // in torch 1.13 only after a first step
 		next.lastLR = r.rates("_last_lr")
 	}
 	next.cooldown, next.badEpochs = r.count("cooldown_counter", 0), r.count("num_bad_epochs", 0)
@@ -224,7 +224,7 @@ func (p *Plateau) LoadStateDict(d *pyobj.Dict) error {
 	return nil
 }
 
-// readPlateau reads the options in a state dict. Before torch 2.2 it has no
+// readPlateau reads the options in a state dict. That of torch 1.13 has no
 // default_min_lr; then equal min_lrs are taken for one that was given.
 func readPlateau(r *schedulerReader) (o PlateauOptions) {
 	o.Factor, o.MinLRs = r.number("factor"), r.list("min_lrs")

@@ -93,7 +93,7 @@ func TestScriptsDictWithAScheduler(t *testing.T) {
 		{"LambdaLR by epochs", with("scheduler", schedulerState(2, "lr_lambdas", &pyobj.List{Items: []any{nil}})), set("lr_scheduler_type=linear"), "lr_scheduler_type linear counts updates", nil},
 		{"scheduler not saved", hideSchedule, nil, "its learning rate was 0.008 and is 0.004, and it did not save its scheduler", nil},
 		{"scheduler not saved, said", hideSchedule, set("lr_scheduler_type=step", "lr_scheduler_interval=epoch", "lr_scheduler_kwargs={step_size: 1, gamma: 0.5}"), "", []stretch{{0.002, 10}, {0.001, 10}}},
-		{"plateau", with("scheduler", plateauState(2, "min", 9)), nil, "--eval-data FILE.jsonl", nil},
+		{"plateau", with("scheduler", plateauState(2, "min", 9)), nil, "--eval-data FILE", nil},
 		{"plateau, evaluating", with("scheduler", plateauState(2, "min", 0.1)), evaluating, "reduce_lr_on_plateau: learning rate 0.004 → 0.002", []stretch{{0.004, 10}, {0.002, 10}}},
 		{"plateau that improves", with("scheduler", plateauState(2, "min", 90)), evaluating, "", []stretch{{0.004, 20}}},
 		{"plateau, saved before its step", with("scheduler", plateauState(1, "min", 0.1)), evaluating, "was stepped for the last time, at 1 of 2; an evaluation steps it now", []stretch{{0.002, 10}, {0.001, 10}}},

@@ -193,7 +193,7 @@ func (r *resolver) scheduleLacks() (lacks []Lack) {
 			lacks = append(lacks, Lack{fmt.Sprintf("when it evaluated: its ReduceLROnPlateau has taken in %d measurements, which are not the epochs", r.saved.LastEpoch), "--set eval_strategy=epoch, or steps"})
 		}
 		if r.request.EvalData == "" {
-			lacks = append(lacks, Lack{"the data whose loss its ReduceLROnPlateau goes by", "--eval-data FILE.jsonl"})
+			lacks = append(lacks, Lack{"the data whose loss its ReduceLROnPlateau goes by", "--eval-data FILE"})
 		}
 	case r.saved.unclear && !r.given["lr_scheduler_interval"]:
 		lacks = append(lacks, Lack{fmt.Sprintf("what its %s counts, of which it has %d", r.saved.Class, r.saved.LastEpoch), "--set lr_scheduler_interval=epoch, or update"})

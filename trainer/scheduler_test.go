@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -227,27 +228,23 @@ func TestTorchSchedulesRecounted(t *testing.T) {
 }
 
 func TestSchedulerArgumentsRefused(t *testing.T) {
-	for _, tc := range []struct{ set, want string }{
-		{"lr_scheduler_type=stairs", "lr_scheduler_type: found stairs, expected one of [constant"},
-		{"lr_scheduler_type=step", "lr_scheduler_kwargs: found map[], expected the arguments of lr_scheduler_type step: StepLR: argument step_size is missing"},
-		{"lr_scheduler_type=step lr_scheduler_kwargs={step_size:_2.5}", "StepLR: step_size: expected a whole number, 0 or more, found 2.5"},
-		{"lr_scheduler_type=step lr_scheduler_kwargs={step_size:_2,_T_max:_3}", "StepLR: it does not take the arguments [T_max]"},
-		{"lr_scheduler_type=multistep lr_scheduler_kwargs={milestones:_5}", "MultiStepLR: milestones: expected a list, found 5"},
-		{"lr_scheduler_type=cosine_annealing lr_scheduler_kwargs={T_max:_0}", "T_max is 0, expected 1 or more"},
-		{"lr_scheduler_type=reduce_lr_on_plateau", "lr_scheduler_type: found reduce_lr_on_plateau, expected an eval_strategy of steps or epoch with it"},
-		{"lr_scheduler_type=reduce_lr_on_plateau eval_strategy=epoch lr_scheduler_kwargs={factor:_1}", "ReduceLROnPlateau: factor is 1"},
-		{"lr_scheduler_type=reduce_lr_on_plateau eval_strategy=epoch lr_scheduler_interval=epoch", "reduce_lr_on_plateau is stepped after each evaluation"},
-		{"lr_scheduler_interval=epoch", "lr_scheduler_interval: found epoch, expected update: lr_scheduler_type linear counts updates"},
-		{"lr_scheduler_interval=step", "lr_scheduler_interval: found step, expected update or epoch"},
+	for _, tc := range []struct {
+		set  []string
+		want string
+	}{
+		{[]string{"lr_scheduler_type=stairs"}, "lr_scheduler_type: found stairs, expected one of [constant"},
+		{[]string{"lr_scheduler_type=step"}, "lr_scheduler_kwargs: found map[], expected the arguments of lr_scheduler_type step: StepLR: argument step_size is missing"},
+		{[]string{"lr_scheduler_type=step", "lr_scheduler_kwargs={step_size: 2.5}"}, "StepLR: step_size: expected a whole number, 0 or more, found 2.5"},
+		{[]string{"lr_scheduler_type=step", "lr_scheduler_kwargs={step_size: 2, T_max: 3}"}, "StepLR: it does not take the arguments [T_max]"},
+		{[]string{"lr_scheduler_type=multistep", "lr_scheduler_kwargs={milestones: 5}"}, "MultiStepLR: milestones: expected a list, found 5"},
+		{[]string{"lr_scheduler_type=cosine_annealing", "lr_scheduler_kwargs={T_max: 0}"}, "T_max is 0, expected 1 or more"},
+		{[]string{"lr_scheduler_type=reduce_lr_on_plateau"}, "lr_scheduler_type: found reduce_lr_on_plateau, expected an eval_strategy of steps or epoch with it"},
+		{[]string{"lr_scheduler_type=reduce_lr_on_plateau", "eval_strategy=epoch", "lr_scheduler_kwargs={factor: 1}"}, "ReduceLROnPlateau: factor is 1"},
+		{[]string{"lr_scheduler_type=reduce_lr_on_plateau", "eval_strategy=epoch", "lr_scheduler_interval=epoch"}, "reduce_lr_on_plateau is stepped after each evaluation"},
+		{[]string{"lr_scheduler_interval=epoch"}, "lr_scheduler_interval: found epoch, expected update: lr_scheduler_type linear counts updates"},
+		{[]string{"lr_scheduler_interval=step"}, "lr_scheduler_interval: found step, expected update or epoch"},
 	} {
-		var set []string
-		for _, s := range strings.Fields(tc.set) {
-			set = append(set, strings.ReplaceAll(s, ":_", ": "))
-		}
-		for i := range set {
-			set[i] = strings.ReplaceAll(set[i], ",_", ", ")
-		}
-		_, _, err := trainer.Resolve(torchRun(t.TempDir(), set))
+		_, _, err := trainer.Resolve(torchRun(t.TempDir(), tc.set))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error is %v, want %q in it", tc.set, err, tc.want)
 		}
@@ -279,5 +276,22 @@ func TestTrainersCheckpointWithAStepLR(t *testing.T) {
 	rates := loggedRates(t, filepath.Join(r.OutputDir, "checkpoint-8"))[4:]
 	if want := []float64{rates[0], rates[0], rates[0] * 0.5, rates[0] * 0.5}; !slices.Equal(rates, want) {
 		t.Errorf("learning rates are %v, want %v", rates, want)
+	}
+}
+
+// The ranks' copy of the arguments is JSON, in which Go makes a float of every
+// number and an int of 2.0.
+func TestKeywordArgumentsSurviveTheJob(t *testing.T) {
+	for _, want := range []trainer.KeywordArguments{nil, {"patience": int64(2), "factor": 1.0, "threshold": 1e-5, "mode": "min", "milestones": []any{int64(1), 2.5}, "min_lr": nil}} {
+		job := trainer.Job{Arguments: trainer.DefaultArguments()}
+		job.Arguments.LRSchedulerKwargs = want
+		got := must[*trainer.Job](t)(trainer.DecodeJob(must[[]byte](t)(job.Encode())))
+		if !reflect.DeepEqual(got.Arguments.LRSchedulerKwargs, want) {
+			t.Errorf("%#v became %#v", want, got.Arguments.LRSchedulerKwargs)
+		}
+	}
+	var k trainer.KeywordArguments
+	if err := k.UnmarshalJSON([]byte("[1]")); err == nil {
+		t.Errorf("a list became %v", k)
 	}
 }
