@@ -63,6 +63,9 @@ func (r *resolver) keepSchedule() error {
 	if class != optim.LambdaLR && args.WarmupSteps > 0 {
 		r.warn("warmup_steps has no effect: lr_scheduler_type %s, torch's %s, has no warm-up", args.LRSchedulerType, class)
 	}
+	if args.LRSchedulerType == plateauType && args.LRSchedulerKwargs["mode"] == "max" {
+		r.say("reduce_lr_on_plateau has mode max: it lowers the learning rate while the loss does not grow, as the Trainer's does; mode min is for a loss")
+	}
 	switch {
 	case !r.job.Resuming():
 	case r.job.FreshScheduler:
