@@ -3,6 +3,7 @@ package optim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"rejoin/pyobj"
 )
@@ -13,10 +14,11 @@ type PlateauOptions struct {
 	Factor        float64 // by which rates are multiplied; below 1
 	Patience      int     // bad epochs that are borne
 	Threshold     float64
-	ThresholdMode string  // "rel" or "abs"
-	Cooldown      int     // epochs after a reduction in which none counts as bad
-	MinLR         float64 // of every group
-	Eps           float64 // a smaller change of a rate is not made
+	ThresholdMode string    // "rel" or "abs"
+	Cooldown      int       // epochs after a reduction in which none counts as bad
+	MinLR         float64   // of every group
+	MinLRs        []float64 // one for each group, in place of MinLR; nil for none
+	Eps           float64   // a smaller change of a rate is not made
 }
 
 // DefaultPlateauOptions are torch's defaults.
@@ -35,10 +37,28 @@ func (o *PlateauOptions) validate() error {
 		return fmt.Errorf("factor is %v, expected a number in [0, 1)", o.Factor)
 	case o.Patience < 0 || o.Cooldown < 0:
 		return fmt.Errorf("patience is %d and cooldown %d, expected 0 or more", o.Patience, o.Cooldown)
+	case slices.ContainsFunc(o.MinLRs, func(lr float64) bool { return !finite(lr) }):
+		return fmt.Errorf("min_lr is %v, expected finite numbers, 0 or more", o.MinLRs)
 	case !finite(o.Threshold) || !finite(o.MinLR) || !finite(o.Eps):
 		return fmt.Errorf("threshold is %v, min_lr %v and eps %v, expected finite numbers, 0 or more", o.Threshold, o.MinLR, o.Eps)
 	}
 	return nil
+}
+
+// arguments are the options as the constructor takes them.
+func (o *PlateauOptions) arguments() map[string]any {
+	var minLR any = o.MinLR
+	if o.MinLRs != nil {
+		var list []any
+		for _, lr := range o.MinLRs {
+			list = append(list, lr)
+		}
+		minLR = list
+	}
+	return map[string]any{
+		"mode": o.Mode, "factor": o.Factor, "patience": int64(o.Patience), "threshold": o.Threshold,
+		"threshold_mode": o.ThresholdMode, "cooldown": int64(o.Cooldown), "min_lr": minLR, "eps": o.Eps,
+	}
 }
 
 // Plateau is torch's ReduceLROnPlateau: it lowers the learning rates when a
@@ -63,12 +83,26 @@ func NewPlateau(optimizer Rates, o PlateauOptions) (*Plateau, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("ReduceLROnPlateau: %w", err)
 	}
-	p := &Plateau{optimizer: optimizer, options: o, best: worst(o.Mode), defaultMinLR: number(o.MinLR)}
-	for range optimizer.NumGroups() {
-		p.minLRs = append(p.minLRs, o.MinLR)
+	groups := optimizer.NumGroups()
+	p := &Plateau{optimizer: optimizer, options: o, defaultMinLR: number(o.MinLR)}
+	p.minLRs = slices.Repeat([]float64{o.MinLR}, groups)
+	if o.MinLRs != nil {
+		p.minLRs, p.defaultMinLR = slices.Clone(o.MinLRs), nil
 	}
-	p.noteRates()
+	if len(p.minLRs) != groups {
+		return nil, fmt.Errorf("ReduceLROnPlateau: min_lr has %d values, the optimizer has %d parameter groups", len(p.minLRs), groups)
+	}
+	p.Restart()
 	return p, nil
+}
+
+// Class is torch's, [ReduceLROnPlateau].
+func (p *Plateau) Class() string { return ReduceLROnPlateau }
+
+// Restart forgets what was measured; the rates stay as they are.
+func (p *Plateau) Restart() {
+	p.best, p.lastEpoch, p.cooldown, p.badEpochs = worst(p.options.Mode), 0, 0, 0
+	p.noteRates()
 }
 
 // worst is what every metric is better than.
@@ -163,19 +197,18 @@ func (p *Plateau) StateDict() *pyobj.Dict {
 // The error is a [*StateError]; then nothing has changed.
 func (p *Plateau) LoadStateDict(d *pyobj.Dict) error {
 	r := schedulerReader{dict: d, groups: p.optimizer.NumGroups(), class: "a ReduceLROnPlateau's state dict"}
-	next := Plateau{optimizer: p.optimizer}
-	o := &next.options
-	o.Factor = r.number("factor")
-	next.minLRs = r.rates("min_lrs")
-	next.defaultMinLR, _ = r.value("default_min_lr")
-	if next.defaultMinLR != nil {
-		o.MinLR = r.number("default_min_lr")
+	next := Plateau{optimizer: p.optimizer, options: readPlateau(&r)}
+	next.minLRs, next.defaultMinLR = r.rates("min_lrs"), number(next.options.MinLR)
+	if v, ok := d.Get("default_min_lr"); ok {
+		next.defaultMinLR = v // 0 or 0.0, as it was
+	} else if next.options.MinLRs != nil {
+		next.defaultMinLR = nil
 	}
-	o.Patience, o.Cooldown = r.count("patience", 0), r.count("cooldown", 0)
-	o.Eps, o.Threshold = r.number("eps"), r.number("threshold")
-	o.Mode, o.ThresholdMode = r.word("mode", "min", "max"), r.word("threshold_mode", "rel", "abs")
 	next.lastEpoch = r.count("last_epoch", 0)
-	next.lastLR = r.rates("_last_lr")
+	next.noteRates()
+	if r.has("_last_lr") { // in torch 1.13 only after a first step
+		next.lastLR = r.rates("_last_lr")
+	}
 	next.cooldown, next.badEpochs = r.count("cooldown_counter", 0), r.count("num_bad_epochs", 0)
 	r.value("mode_worse")
 	if v, ok := r.value("best"); ok {
@@ -183,11 +216,37 @@ func (p *Plateau) LoadStateDict(d *pyobj.Dict) error {
 		next.best, err = readScalar(v)
 		r.fail("best", err)
 	}
-	r.fail("", o.validate())
 	if r.err != nil {
 		return r.err
 	}
 	next.extra = r.extra()
 	*p = next
 	return nil
+}
+
+// readPlateau reads the options in a state dict. That of torch 1.13 has no
+// default_min_lr; then equal min_lrs are taken for one that was given.
+func readPlateau(r *schedulerReader) (o PlateauOptions) {
+	o.Factor, o.MinLRs = r.number("factor"), r.list("min_lrs")
+	o.Patience, o.Cooldown = r.count("patience", 0), r.count("cooldown", 0)
+	o.Eps, o.Threshold = r.number("eps"), r.number("threshold")
+	o.Mode, o.ThresholdMode = r.word("mode", "min", "max"), r.word("threshold_mode", "rel", "abs")
+	one := len(o.MinLRs) > 0
+	if r.has("default_min_lr") {
+		v, _ := r.value("default_min_lr")
+		one = v != nil
+		if one {
+			o.MinLR = r.number("default_min_lr")
+		}
+	} else if one {
+		o.MinLR = o.MinLRs[0]
+		one = !slices.ContainsFunc(o.MinLRs, func(lr float64) bool { return lr != o.MinLR })
+	}
+	if one {
+		o.MinLRs = nil
+	} else {
+		o.MinLR = 0
+	}
+	r.fail("", o.validate())
+	return o
 }

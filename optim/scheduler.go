@@ -35,6 +35,9 @@ type Scheduler struct {
 
 // rule is where one scheduler class differs from another.
 type rule interface {
+	class() string // torch's
+	// arguments are the constants, as the class's constructor takes them.
+	arguments() map[string]any
 	// next is the learning rate of a group at epoch, from its current and its
 	// base rate; lr is the optimizer's default.
 	next(epoch int, current, base, lr float64) float64
@@ -146,6 +149,9 @@ func (s *Scheduler) LastLR() []float64 { return s.lastLR }
 // LastEpoch is the number of steps since step 0.
 func (s *Scheduler) LastEpoch() int { return s.lastEpoch }
 
+// Class is torch's: one of [LambdaLR], [StepLR], [MultiStepLR] and [CosineAnnealingLR].
+func (s *Scheduler) Class() string { return s.rule.class() }
+
 // StateDict is the scheduler's state as torch's state_dict gives it, what
 // scheduler.pt holds. That of a LambdaLR does not hold the schedule itself.
 func (s *Scheduler) StateDict() *pyobj.Dict {
@@ -195,6 +201,10 @@ func (s *Scheduler) LoadStateDict(d *pyobj.Dict) error {
 
 // lambdaRule is torch's LambdaLR.
 type lambdaRule struct{ schedule Schedule }
+
+func (lambdaRule) class() string { return LambdaLR }
+
+func (lambdaRule) arguments() map[string]any { return nil }
 
 func (l lambdaRule) next(epoch int, _, base, lr float64) float64 { return l.at(epoch, base, lr) }
 

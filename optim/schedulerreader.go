@@ -48,20 +48,30 @@ func (r *schedulerReader) extra() (entries []pyobj.Entry) {
 	return entries
 }
 
+// has tells whether there is a key; it counts as known.
+func (r *schedulerReader) has(key string) bool {
+	r.known = append(r.known, key)
+	_, ok := r.dict.Get(key)
+	return ok
+}
+
 // rates reads a list of one learning rate for each group.
 func (r *schedulerReader) rates(key string) []float64 {
+	rates := r.list(key)
+	if r.err == nil && len(rates) != r.groups {
+		r.fail(key, fmt.Errorf("it has %d learning rates, the optimizer has %d parameter groups", len(rates), r.groups))
+	}
+	return rates
+}
+
+// list reads a list of learning rates.
+func (r *schedulerReader) list(key string) []float64 {
 	v, ok := r.value(key)
 	if !ok {
 		return nil
 	}
 	items, err := pyobj.AsItems(v)
-	if err == nil && len(items) != r.groups {
-		err = fmt.Errorf("it has %d learning rates, the optimizer has %d parameter groups", len(items), r.groups)
-	}
-	if err != nil {
-		r.fail(key, err)
-		return nil
-	}
+	r.fail(key, err)
 	rates := make([]float64, len(items))
 	for i, item := range items {
 		rates[i], err = readScalar(item)

@@ -53,6 +53,12 @@ func (s stepRule) attributes(int) (entries []pyobj.Entry, first bool) {
 	return []pyobj.Entry{{Key: "step_size", Value: int64(s.stepSize)}, {Key: "gamma", Value: s.gamma}}, true
 }
 
+func (stepRule) class() string { return StepLR }
+
+func (s stepRule) arguments() map[string]any {
+	return map[string]any{"step_size": int64(s.stepSize), "gamma": s.gamma}
+}
+
 func (s stepRule) load(r *schedulerReader) rule {
 	r.class = "a StepLR's state dict"
 	next := stepRule{stepSize: r.count("step_size", 1), gamma: r.number("gamma")}
@@ -119,6 +125,18 @@ func (m multiStepRule) attributes(int) (entries []pyobj.Entry, first bool) {
 		counter.Set(int64(s.epoch), int64(s.times))
 	}
 	return []pyobj.Entry{{Key: "milestones", Value: counter}, {Key: "gamma", Value: m.gamma}}, true
+}
+
+func (multiStepRule) class() string { return MultiStepLR }
+
+func (m multiStepRule) arguments() map[string]any {
+	var epochs []any
+	for _, s := range m.milestones {
+		for range s.times {
+			epochs = append(epochs, int64(s.epoch))
+		}
+	}
+	return map[string]any{"milestones": epochs, "gamma": m.gamma}
 }
 
 func (m multiStepRule) load(r *schedulerReader) rule {
@@ -202,6 +220,12 @@ func (a annealingRule) at(epoch int, base, _ float64) float64 {
 
 func (a annealingRule) attributes(int) (entries []pyobj.Entry, first bool) {
 	return []pyobj.Entry{{Key: "T_max", Value: int64(a.tMax)}, {Key: "eta_min", Value: a.etaMin}}, true
+}
+
+func (annealingRule) class() string { return CosineAnnealingLR }
+
+func (a annealingRule) arguments() map[string]any {
+	return map[string]any{"T_max": int64(a.tMax), "eta_min": a.etaMin}
 }
 
 func (a annealingRule) load(r *schedulerReader) rule {

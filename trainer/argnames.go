@@ -147,7 +147,7 @@ func assign(field reflect.Value, value any) error {
 		if !ok && value != nil {
 			return errors.New("a mapping")
 		}
-		field.Set(reflect.ValueOf(m))
+		field.Set(reflect.ValueOf(keywordArguments(m)))
 		return nil
 	default:
 		return fmt.Errorf("a %v", field.Kind())
@@ -288,6 +288,8 @@ func plain(field reflect.Value) any {
 		return plain(field.Elem())
 	case field.CanInt():
 		return field.Int()
+	case field.Kind() == reflect.Map:
+		return map[string]any(field.Interface().(KeywordArguments))
 	}
 	return field.Interface()
 }

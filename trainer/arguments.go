@@ -20,17 +20,19 @@ type Arguments struct {
 	NumTrainEpochs            float64 `arg:"num_train_epochs"`
 	MaxSteps                  int     `arg:"max_steps"` // ≤ 0: num_train_epochs decides
 
-	LearningRate      float64        `arg:"learning_rate"`
-	WeightDecay       float64        `arg:"weight_decay"`
-	AdamBeta1         float64        `arg:"adam_beta1"`
-	AdamBeta2         float64        `arg:"adam_beta2"`
-	AdamEpsilon       float64        `arg:"adam_epsilon"`
-	MaxGradNorm       float64        `arg:"max_grad_norm"` // 0: measured, not clipped
-	Optim             string         `arg:"optim"`         // one of optimizerNames
-	OptimArgs         *string        `arg:"optim_args"`    // "name=value,…", see applyOptimArgs; nil for none
-	LRSchedulerType   string         `arg:"lr_scheduler_type"`
-	LRSchedulerKwargs map[string]any `arg:"lr_scheduler_kwargs"`
-	WarmupSteps       float64        `arg:"warmup_steps"` // below 1: a fraction of all steps
+	LearningRate      float64          `arg:"learning_rate"`
+	WeightDecay       float64          `arg:"weight_decay"`
+	AdamBeta1         float64          `arg:"adam_beta1"`
+	AdamBeta2         float64          `arg:"adam_beta2"`
+	AdamEpsilon       float64          `arg:"adam_epsilon"`
+	MaxGradNorm       float64          `arg:"max_grad_norm"` // 0: measured, not clipped
+	Optim             string           `arg:"optim"`         // one of optimizerNames
+	OptimArgs         *string          `arg:"optim_args"`    // "name=value,…", see applyOptimArgs; nil for none
+	LRSchedulerType   string           `arg:"lr_scheduler_type"`
+	LRSchedulerKwargs KeywordArguments `arg:"lr_scheduler_kwargs"`
+	// LRSchedulerInterval is Rejoin's own: when torch's classes are stepped.
+	LRSchedulerInterval string  `arg:"lr_scheduler_interval"`
+	WarmupSteps         float64 `arg:"warmup_steps"` // below 1: a fraction of all steps
 
 	Seed     int64  `arg:"seed"`
 	DataSeed *int64 `arg:"data_seed"` // nil: Seed
@@ -71,7 +73,7 @@ func DefaultArguments() Arguments {
 	return Arguments{
 		PerDeviceTrainBatchSize: 8, GradientAccumulationSteps: 1, NumTrainEpochs: 3, MaxSteps: -1,
 		LearningRate: 5e-5, AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEpsilon: 1e-8, MaxGradNorm: 1,
-		Optim: "adamw_torch_fused", LRSchedulerType: "linear",
+		Optim: "adamw_torch_fused", LRSchedulerType: "linear", LRSchedulerInterval: everyUpdate,
 		Seed: 42, LoggingStrategy: "steps", LoggingSteps: 500, SaveStrategy: "steps", SaveSteps: 500,
 		EvalStrategy: "no", PerDeviceEvalBatchSize: 8, OnNaN: nanStop,
 		EvenBatches: true,
@@ -223,6 +225,7 @@ func (a *Arguments) Validate() error {
 	}
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
 	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch", "best")
+	a.validateScheduler(refuse)
 	a.validateEvaluation(refuse)
 	if a.LoggingStrategy == "steps" {
 		positive("logging_steps", a.LoggingSteps)

@@ -20,7 +20,7 @@ func (r *run) carryAlong(c *hf.Checkpoint) error {
 // say what this run does, or else with what has changed put in.
 func (r *run) carriedArgs(c *hf.Checkpoint) ([]byte, error) {
 	values, there, err := c.TrainingArgs()
-	if err != nil || !there {
+	if err != nil || !there || !r.args.trainerHas() {
 		return nil, err
 	}
 	said := DefaultArguments()

@@ -13,6 +13,7 @@ import (
 	"rejoin/ckpt"
 	"rejoin/ckpt/dictfile"
 	"rejoin/ckpt/hf"
+	"rejoin/optim"
 	"rejoin/pyobj"
 	"rejoin/rng"
 )
@@ -48,7 +49,10 @@ func (r *resolver) dictCheckpoint(path string) error {
 		return err
 	}
 	r.say("%s: a training script's own dict, with %s", path, contents.Holds())
-	r.say("%s says nothing of a schedule, clipping or random states: unless a flag says otherwise, the learning rate stays, gradients are not clipped, and random states begin from the seed", path)
+	if r.saved == nil {
+		r.say("%s says nothing of a schedule: unless a flag says otherwise, the learning rate stays", path)
+	}
+	r.say("%s says nothing of clipping or random states: unless a flag says otherwise, gradients are not clipped, and random states begin from the seed", path)
 	return nil
 }
 
@@ -83,27 +87,33 @@ func (r *resolver) dictArguments(path string, c *dictfile.Contents) error {
 	}
 	args := &r.job.Arguments
 	args.LRSchedulerType, args.MaxGradNorm, args.Seed = "constant", 0, 0
+	if c.Optimizer == nil && !r.job.FreshOptimizer {
+		return &MissingStateError{path + ": an optimizer's state", "--fresh-optimizer", freshOptimizerMeans}
+	}
+	var g dictfile.Group
+	if c.Optimizer != nil {
+		var err error
+		if g, err = c.FirstGroup(); err != nil && !r.job.FreshOptimizer {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if !r.job.FreshScheduler {
+		if err := r.dictSchedule(path, c, g.Steps); err != nil {
+			return err
+		}
+	}
 	if r.job.FreshOptimizer {
 		r.warn("--fresh-optimizer: %s", freshOptimizerMeans)
 		return nil
 	}
-	if c.Optimizer == nil {
-		return &MissingStateError{path + ": an optimizer's state", "--fresh-optimizer", freshOptimizerMeans}
+	if c.Scheduler == nil && g.LR != g.InitialLR && !r.request.FreshScheduler {
+		r.hiddenSchedule = fmt.Sprintf("which schedule it was: its learning rate was %v and is %v, and it did not save its scheduler", g.InitialLR, g.LR)
 	}
-	if c.Scheduler != nil && !r.job.FreshScheduler {
-		if _, ok := c.Scheduler.Get("lr_lambdas"); !ok {
-			return &MissingStateError{path + ": the state of a LambdaLR, the only kind of schedule that is gone on with (its own is another)", "--fresh-scheduler", freshSchedulerMeans}
-		}
-	}
-	return r.dictOptimizer(path, c)
+	return r.dictOptimizer(path, g)
 }
 
 // dictOptimizer sets the arguments to what the optimizer's state says.
-func (r *resolver) dictOptimizer(path string, c *dictfile.Contents) error {
-	g, err := c.FirstGroup()
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
+func (r *resolver) dictOptimizer(path string, g dictfile.Group) error {
 	args := &r.job.Arguments
 	args.LearningRate, args.WeightDecay = g.InitialLR, g.WeightDecay
 	if g.Groups == 1 {
@@ -151,6 +161,7 @@ func (r *resolver) dictLacks() error {
 	lack(sets("data_seed"), "the sampler's seed: DistributedSampler's is 0 unless the script gave another", "--set data_seed=0")
 	lack(r.request.Model != "", "the model, with its loss", "--model FILE.yaml")
 	lack(r.request.Data != "", "the data", "--data FILE")
+	lacks = append(lacks, r.scheduleLacks()...)
 	if lacks == nil {
 		return nil
 	}
@@ -212,31 +223,78 @@ func (r *run) restoreDict() error {
 	if r.trace != nil {
 		r.trace.FirstStep = step
 	}
+	if !r.job.FreshScheduler {
+		r.settleSchedule()
+	}
 	r.setReferences()
 	return r.encodeTrainingArgs()
 }
 
+// settleSchedule holds what the dict's scheduler has counted against the place
+// where the run goes on. A script that saved before it stepped the scheduler is
+// one behind: that step is made, so that the next rates are not late.
+func (r *run) settleSchedule() {
+	at := r.pos
+	if n := r.largestStep(); n > 0 {
+		at.Step = n
+	}
+	want, _ := r.rates.expected(at)
+	switch has := r.rates.LastEpoch(); has {
+	case want:
+	case want - 1:
+		r.owesEpoch = r.rates.catchUp()
+		how := "it is stepped now"
+		if r.owesEpoch {
+			how = "an evaluation steps it now"
+		}
+		r.warnf("%s: it was saved before its %s was stepped for the last time, at %d of %d; %s, so that the learning rate does not come late", r.job.Dict, r.rates.Class(), has, want, how)
+	default:
+		r.warnf("%s: its %s has counted %d, but %d would be expected here; it goes on from its own count (--fresh-scheduler counts anew)", r.job.Dict, r.rates.Class(), has, want)
+	}
+}
+
 // epochsDone reads the dict's "epoch". Scripts write the epoch just done,
-// counted from 0, or the number of epochs done; the optimizer's step count
-// tells which, if it counts.
+// counted from 0, or the number of epochs done; the optimizer's step count tells
+// which, or, if it counts none, the scheduler's.
 func (r *run) epochsDone(c *dictfile.Contents) int {
-	steps := r.largestStep()
 	perEpoch := r.plan.UpdatesPerEpoch
+	steps, counter := r.largestStep(), "optimizer"
+	if steps == 0 {
+		steps, counter = r.scheduledUpdates(c), "scheduler"
+	}
 	done := c.Epoch + 1
 	switch steps {
 	case 0:
 		r.sayf("%s: epoch %d is taken for the one just done, counted from 0: training goes on with epoch %d", r.job.Dict, c.Epoch, done)
 	case done * perEpoch:
-		r.sayf("%s: saved after epoch %d, update %d: training goes on at the start of epoch %d", r.job.Dict, c.Epoch, steps, done)
+		r.sayf("%s: saved after epoch %d, update %d, as its %s counts: training goes on at the start of epoch %d", r.job.Dict, c.Epoch, steps, counter, done)
 	case c.Epoch * perEpoch:
 		done = c.Epoch
-		r.sayf("%s: saved after %d epochs, update %d: training goes on at the start of epoch %d, counted from 0", r.job.Dict, c.Epoch, steps, done)
+		r.sayf("%s: saved after %d epochs, update %d, as its %s counts: training goes on at the start of epoch %d, counted from 0", r.job.Dict, c.Epoch, steps, counter, done)
 	default:
-		r.warnf("%s: its optimizer made %d updates, but with these arguments (%d ranks × %d rows × %d accumulated) an epoch has %d, so that epoch %d would end at %d. "+
+		r.warnf("%s: its %s made %d updates, but with these arguments (%d ranks × %d rows × %d accumulated) an epoch has %d, so that epoch %d would end at %d. "+
 			"If the batch size, the data, the sampler or the number of workers is not the run's, the resume is not exact; training goes on at the start of epoch %d",
-			r.job.Dict, steps, r.group.Size(), r.args.PerDeviceTrainBatchSize, r.args.GradientAccumulationSteps, perEpoch, c.Epoch, done*perEpoch, done)
+			r.job.Dict, counter, steps, r.group.Size(), r.args.PerDeviceTrainBatchSize, r.args.GradientAccumulationSteps, perEpoch, c.Epoch, done*perEpoch, done)
 	}
 	return done
+}
+
+// scheduledUpdates is how many updates the dict's scheduler has seen, for an
+// optimizer that does not count them; 0 if it does not tell.
+func (r *run) scheduledUpdates(c *dictfile.Contents) int {
+	if c.Scheduler == nil || r.job.FreshScheduler {
+		return 0
+	}
+	state, err := optim.DescribeScheduler(c.Scheduler)
+	switch {
+	case err != nil:
+		return 0
+	case r.args.LRSchedulerInterval == everyEpoch, state.Class == optim.ReduceLROnPlateau && r.args.EvalStrategy == "epoch":
+		return state.LastEpoch * r.plan.UpdatesPerEpoch
+	case state.Class == optim.ReduceLROnPlateau:
+		return 0
+	}
+	return state.LastEpoch
 }
 
 // largestStep is the largest step count of a parameter; 0 if the optimizer does

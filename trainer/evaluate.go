@@ -162,10 +162,19 @@ func (r *run) evaluateAndLog(ctx context.Context) (float64, error) {
 	return loss, nil
 }
 
-// evaluateAndJudge evaluates and tells whether the model is the best so far.
+// evaluateAndJudge evaluates, lets the schedule know, and tells whether the model
+// is the best so far.
 func (r *run) evaluateAndJudge(ctx context.Context) (isBest bool, err error) {
 	loss, err := r.evaluateAndLog(ctx)
-	return err == nil && r.judge(loss), err
+	if err != nil {
+		return false, err
+	}
+	was := r.optimizer.LearningRate(0)
+	r.rates.evaluated(loss)
+	if is := r.optimizer.LearningRate(0); is != was {
+		r.sayf("%s: learning rate %.6g → %.6g", r.args.LRSchedulerType, was, is)
+	}
+	return r.judge(loss), nil
 }
 
 // evaluateOnStart evaluates before the first update of a run. The Trainer does

@@ -29,6 +29,8 @@ type evalRun struct {
 var evalRuns = []evalRun{
 	{trainerRun{"eval-steps-w2", "digits.jsonl", "digits-small.yaml", "eval-steps-train.yaml", 2, []int{10, 16, 22}}, "digits-eval.jsonl", 16},
 	{trainerRun{"eval-epoch-w2", "regression.jsonl", "regression.yaml", "eval-epoch-train.yaml", 2, []int{10, 20, 25}}, "regression-eval.jsonl", 25},
+	// The rate drops at 10 and at 20; at 8 a bad evaluation is counted.
+	{trainerRun{"plateau-w2", "digits.jsonl", "digits-small.yaml", "plateau-train.yaml", 2, []int{8, 10, 18, 20, 24}}, "digits-eval.jsonl", 24},
 }
 
 func (e evalRun) request(out string) *trainer.Request {
@@ -50,7 +52,7 @@ func compareEvalCheckpoints(t *testing.T, oursDir, theirsDir string) {
 		compareTensors(t, what+" "+name, a, b, 1e-6)
 	}
 	compareOptimizers(t, what, must[*pyobj.Dict](t)(ours.Optimizer()), must[*pyobj.Dict](t)(theirs.Optimizer()))
-	compareValues(t, what+" scheduler", must[*pyobj.Dict](t)(ours.Scheduler()), must[*pyobj.Dict](t)(theirs.Scheduler()))
+	compareSchedulers(t, what, must[*pyobj.Dict](t)(ours.Scheduler()), must[*pyobj.Dict](t)(theirs.Scheduler()))
 	compareEvalStates(t, what, must[*hf.TrainerState](t)(ours.State()), must[*hf.TrainerState](t)(theirs.State()))
 	for rank := range 2 {
 		a := must[*hf.RandomState](t)(ours.RandomState(rank, 2))
@@ -59,6 +61,19 @@ func compareEvalCheckpoints(t *testing.T, oursDir, theirsDir string) {
 			t.Errorf("%s: rank %d's random state differs", what, rank)
 		}
 	}
+}
+
+// compareSchedulers wants equal states; a plateau's best is a loss, and near.
+func compareSchedulers(t *testing.T, what string, got, want *pyobj.Dict) {
+	t.Helper()
+	if best, ok := want.Get("best"); ok {
+		x, y := get(t, got, "best").(float64), best.(float64)
+		if !(math.Abs(x-y) <= 1e-5*math.Abs(y)) {
+			t.Errorf("%s: the plateau's best is %v, want %v", what, x, y)
+		}
+		got.Set("best", best)
+	}
+	compareValues(t, what+" scheduler", got, want)
 }
 
 func compareEvalStates(t *testing.T, what string, got, want *hf.TrainerState) {
@@ -213,7 +228,7 @@ func resumeInPlace(t *testing.T, run evalRun, set []string, size int) {
 	top := t.TempDir()
 	out, aside := filepath.Join(top, "out"), filepath.Join(top, "aside")
 	r := run.request(out)
-	r.Config, r.Set, r.WorldSize = testdata(run.config), append(slices.Clone(set), fmt.Sprintf("max_steps=%d", map[string]int{"eval-steps-w2": 14, "eval-epoch-w2": 24}[run.name])), size
+	r.Config, r.Set, r.WorldSize = testdata(run.config), append(slices.Clone(set), fmt.Sprintf("max_steps=%d", map[string]int{"eval-steps-w2": 14, "eval-epoch-w2": 24, "plateau-w2": 14}[run.name])), size
 	trainRanks(t, r)
 	check(t, os.Rename(out, aside))
 	entries := must[[]os.DirEntry](t)(os.ReadDir(aside))

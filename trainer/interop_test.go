@@ -89,6 +89,10 @@ func absolute(t *testing.T, parts ...string) string {
 // sets spells training arguments as --set takes them.
 func sets(args map[string]any) (out []string) {
 	for name, value := range args {
+		if m, ok := value.(map[string]any); ok {
+			raw, _ := json.Marshal(m) // of words and numbers; JSON is YAML
+			value = string(raw)
+		}
 		out = append(out, fmt.Sprintf("%s=%v", name, value))
 	}
 	return out
@@ -104,6 +108,7 @@ func TestInteropTrainerResumesFromOurCheckpoint(t *testing.T) {
 		yaml string
 		from []int
 		last int
+		init string // the run in testdata, whose end is known, that begins so
 		set  []string
 	}{
 		"regression": {
@@ -128,8 +133,19 @@ func TestInteropTrainerResumesFromOurCheckpoint(t *testing.T) {
 					"save_steps": 2, "logging_steps": 1, "learning_rate": 0.03, "load_best_model_at_end": true, "per_device_eval_batch_size": 8,
 				},
 			},
-			yaml: "digits-small.yaml", from: []int{20}, last: 22,
+			yaml: "digits-small.yaml", from: []int{20}, last: 22, init: "eval-steps-w2",
 			set: []string{"early_stopping_patience=3", "early_stopping_threshold=0.01"},
+		},
+		"lowering the rate on a plateau": {
+			run: trainerCase{
+				Layers: []int{64, 16, 10}, Loss: "cross_entropy", Input: "x", Target: "label", Data: "digits.jsonl", EvalData: "digits-eval.jsonl",
+				Args: map[string]any{
+					"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "max_steps": 24, "eval_strategy": "steps", "eval_steps": 2,
+					"save_steps": 2, "logging_steps": 1, "learning_rate": 0.03, "per_device_eval_batch_size": 8, "lr_scheduler_type": "reduce_lr_on_plateau",
+					"lr_scheduler_kwargs": map[string]any{"factor": 0.5, "patience": 1, "cooldown": 1, "threshold": 0.05, "threshold_mode": "abs"},
+				},
+			},
+			yaml: "digits-small.yaml", from: []int{8, 10}, last: 24, init: "plateau-w2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +157,8 @@ func TestInteropTrainerResumesFromOurCheckpoint(t *testing.T) {
 			}
 			ours := t.TempDir()
 			r := &trainer.Request{Data: run.Data, EvalData: run.EvalData, Model: testdata(tc.yaml), OutputDir: ours, WorldSize: 2, Set: append(sets(run.Args), tc.set...)}
-			if tc.set != nil { // the run in testdata, whose end is known
-				r.Init = testdata("eval-steps-w2", "initial_state_dict.pt")
+			if tc.init != "" {
+				r.Init = testdata(tc.init, "initial_state_dict.pt")
 			}
 			trainRanks(t, r)
 			for _, from := range tc.from {

@@ -52,6 +52,9 @@ func (r *run) newOptimizer() (optimizer, error) {
 	return optim.NewAdamW(groups)
 }
 
+// trainerHas tells whether the Trainer has the optimizer and the schedule.
+func (a *Arguments) trainerHas() bool { return a.Optim != "adam" && a.trainerHasSchedule() }
+
 func (a *Arguments) optimizerOptions() (optim.Options, error) {
 	o := optim.Options{
 		LR: a.LearningRate, WeightDecay: a.WeightDecay,
@@ -107,10 +110,7 @@ func (e *MissingStateError) Error() string {
 	return fmt.Sprintf("%s is missing: this checkpoint cannot be resumed exactly. Name a complete checkpoint, or go on without the file with %s: %s", e.Path, e.Flag, e.Then)
 }
 
-const (
-	freshOptimizerMeans = "the optimizer's moments begin at zero, so that the loss may jump"
-	freshSchedulerMeans = "the learning rate is the one that the arguments' schedule has at the checkpoint's step"
-)
+const freshOptimizerMeans = "the optimizer's moments begin at zero, so that the loss may jump"
 
 // missingStates refuses a checkpoint that lacks a state, unless the person has
 // chosen to go on without it, and says what that means.
@@ -124,13 +124,10 @@ func (r *resolver) missingStates() error {
 		r.job.FreshScheduler = true // one choice is enough for weights alone
 	}
 	if !r.job.FreshScheduler && !r.opened.Has(hf.SchedulerFile) {
-		return &MissingStateError{path(hf.SchedulerFile), "--fresh-scheduler", freshSchedulerMeans}
+		return &MissingStateError{path(hf.SchedulerFile), "--fresh-scheduler", r.job.Arguments.freshSchedulerMeans()}
 	}
 	if r.job.FreshOptimizer {
 		r.warn("--fresh-optimizer: %s", freshOptimizerMeans)
-	}
-	if r.job.FreshScheduler {
-		r.warn("--fresh-scheduler: %s", freshSchedulerMeans)
 	}
 	return nil
 }
@@ -157,8 +154,12 @@ func (r *run) restoreOptimizer(path string, read func() (*pyobj.Dict, error)) er
 // one, and decides whose learning rates hold: the saved ones, unless the person
 // asks for the arguments'.
 func (r *run) restoreRates(path string, step int, read func() (*pyobj.Dict, error)) error {
+	if r.job.Recount != nil {
+		step = r.job.Recount.Step
+	}
+	at := r.plan.PositionAt(step)
 	if r.job.FreshScheduler {
-		r.rates.Seek(step)
+		r.rates.restart(at)
 	} else {
 		state, err := read()
 		if err != nil {
@@ -168,7 +169,7 @@ func (r *run) restoreRates(path string, step int, read func() (*pyobj.Dict, erro
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if r.job.Recount != nil {
-			r.rates.Seek(r.job.Recount.Step)
+			r.rates.recounted(at)
 		}
 	}
 	if r.job.FreshOptimizer { // its groups' rates were in the file that is not read
@@ -178,7 +179,7 @@ func (r *run) restoreRates(path string, step int, read func() (*pyobj.Dict, erro
 	}
 	was := r.optimizer.LearningRate(0)
 	if r.job.LRFrom == "args" {
-		r.rates.Rebase(r.args.LearningRate)
+		r.rates.rebase(r.args.LearningRate)
 		r.sayf("learning rate: %.6g, the arguments' %.6g scaled by the schedule at step %d (--lr-from args); the checkpoint's was %.6g",
 			r.optimizer.LearningRate(0), r.args.LearningRate, step, was)
 		return nil

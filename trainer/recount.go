@@ -139,7 +139,7 @@ func (r *resolver) divideAnew(was, now Division, offset Offset) error {
 	}
 	r.job.Recount, r.job.Offset = &count, count.Offset
 	r.warn("progress is kept in samples: step %d of %d (%v) becomes step %d of %d (%v); epoch %d goes on after %d of its %d rows; "+
-		"the learning rate goes on at the same share of the schedule, and logging_steps and save_steps count the new updates",
-		at.Step, p.MaxSteps, was, count.Step, q.MaxSteps, now, at.Epoch, consumed, rows)
+		"%s, and logging_steps and save_steps count the new updates",
+		at.Step, p.MaxSteps, was, count.Step, q.MaxSteps, now, at.Epoch, consumed, rows, args.recountedScheduleMeans())
 	return nil
 }

@@ -108,6 +108,10 @@ type resolver struct {
 	given    map[string]bool // the training arguments that the person gives
 	// expectedSteps are the run's updates as the checkpoint's state counts them.
 	expectedSteps int
+	// saved is what the saved scheduler says of itself, nil without one;
+	// hiddenSchedule tells that a script had one and did not save it.
+	saved          *savedSchedule
+	hiddenSchedule string
 	// eitherAdam: the dict to resume does not tell Adam's state from AdamW's.
 	eitherAdam bool
 }

@@ -29,10 +29,14 @@ func (r *resolver) checkpoint() error {
 	if r.manifest, err = r.opened.Manifest(); err != nil {
 		return err
 	}
+	if err := r.checkpointArguments(); err != nil {
+		return err
+	}
 	if err := r.missingStates(); err != nil {
 		return err
 	}
-	return r.checkpointArguments()
+	r.describeSchedule()
+	return nil
 }
 
 // chooseCheckpoint takes dir itself, or its newest complete checkpoint.

@@ -43,6 +43,9 @@ func (r *resolver) flags() error {
 			return &RequestError{err}
 		}
 	}
+	if err := r.keepSchedule(); err != nil {
+		return err
+	}
 	args.complete()
 	if err := args.Validate(); err != nil {
 		return &RequestError{err}

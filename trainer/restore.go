@@ -103,11 +103,7 @@ func (r *run) build() error {
 	if r.optimizer, err = r.newOptimizer(); err != nil {
 		return err
 	}
-	schedule, err := optim.NewSchedule(r.args.LRSchedulerType, r.plan.WarmupSteps, r.plan.MaxSteps, r.args.LRSchedulerKwargs)
-	if err != nil {
-		return err
-	}
-	r.rates, err = optim.NewScheduler(r.optimizer, schedule)
+	r.rates, err = r.args.newScheduler(r.optimizer, r.plan)
 	if r.job.Trace {
 		r.trace = &trace{dir: r.job.OutputDir, Rank: r.group.Rank(), WorldSize: r.group.Size(), MicroBatches: [][]int{}}
 	}
@@ -179,10 +175,10 @@ func (r *run) initialise() error {
 	return r.encodeTrainingArgs()
 }
 
-// encodeTrainingArgs makes training_args.bin, unless the optimizer is one that
-// the Trainer does not have: it would resume with another.
+// encodeTrainingArgs makes training_args.bin, unless the optimizer or the schedule
+// is one that the Trainer does not have: it would resume with another.
 func (r *run) encodeTrainingArgs() error {
-	if r.args.Optim == "adam" {
+	if !r.args.trainerHas() {
 		return nil
 	}
 	var err error
@@ -263,8 +259,9 @@ func (r *run) samePlace(c *hf.Checkpoint, step int) error {
 	if err != nil || manifest != nil || r.job.FreshScheduler {
 		return err
 	}
-	if at := r.rates.LastEpoch(); at != step {
-		return &MixedError{Dir: c.Dir(), File: hf.SchedulerFile, Found: at, Expected: step}
+	want, exact := r.rates.expected(r.plan.PositionAt(step))
+	if at := r.rates.LastEpoch(); exact && at != want {
+		return &MixedError{Dir: c.Dir(), File: hf.SchedulerFile, Found: at, Expected: want}
 	}
 	if most := r.largestStep(); !r.job.FreshOptimizer && most > step {
 		return &MixedError{Dir: c.Dir(), File: hf.OptimizerFile, Found: most, Expected: step}

@@ -38,7 +38,7 @@ type run struct {
 	model     *model.Model
 	params    []*optim.Param
 	optimizer optimizer
-	rates     *optim.Scheduler
+	rates     scheduler
 	reducer   *reducer
 
 	generator *rng.Generator
@@ -233,11 +233,9 @@ func (r *run) update(ctx context.Context, group [][]int) error {
 		r.optimizer.Step()
 	}
 	r.measured = measured{gradNorm: float64(norm), learningRate: r.optimizer.LearningRate(0)}
-	if apply {
-		r.rates.Step()
-	}
 	next, epoch := r.plan.Advance(r.pos)
 	r.pos = next
+	r.rates.updated(apply, r.pos)
 	r.state.Set("global_step", next.Step)
 	r.state.Set("epoch", epoch)
 	return r.afterUpdate(ctx, r.reducer.agreed())

@@ -63,6 +63,15 @@ func (r *run) settleWarnings(ctx context.Context) error {
 	return nil
 }
 
+// joinWords is "a, b and c".
+func joinWords(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
 func joinInts(values []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Compact(values)), " ", ", "), "[]")
 }

@@ -5,7 +5,7 @@
 # has launch. OUT gets the layout of testdata/, and in torch-files/ and raw-ddp-w2/
 # what ckpt/torchfile/testdata holds. Compare with
 #   bin/launch harness bisect-resume OUT/regression-w2 testdata/regression-w2
-# OUT/eval-*-w2 have more checkpoints than testdata/, which leaves some out.
+# OUT/eval-*-w2 and OUT/plateau-w2 have more checkpoints than testdata/, which leaves some out.
 set -euo pipefail
 python=$(realpath -s "$(command -v "$1")")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +18,7 @@ for case in regression-w2 digits-mlp-w2 digits-epoch-w2 digits-w1; do
   "$launch" --nproc "${case##*-w}" run -- "$python" "$here/hf_run.py" "$case" "$case"
 done
 # Runs that evaluate; testdata/ leaves some of their checkpoints out.
-for case in eval-steps-w2 eval-epoch-w2; do
+for case in eval-steps-w2 eval-epoch-w2 plateau-w2; do
   "$launch" --nproc 2 run -- "$python" "$here/../trainer_run.py" "$here/$case.json"
 done
 
