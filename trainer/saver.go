@@ -147,7 +147,8 @@ func (r *run) startSave(ctx context.Context, last bool) error {
 		return err
 	}
 	if r.group.Rank() == 0 {
-		r.saver.start(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last), r.scriptDict(r.lastLoss))
+		contents := r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last)
+		r.saver.start(ctx, contents, r.scriptDict(&contents, r.lastLoss))
 	}
 	r.unsettled = true
 	r.savedSteps[r.pos.Step], r.lastSaved = true, r.checkpointPath()
