@@ -222,7 +222,8 @@ func TestLoadOfEveryStepForm(t *testing.T) {
 	}
 }
 
-// A learning rate that was given as a float64 tensor keeps its digits.
+// A learning rate that was given as a float64 tensor, or as numpy's number, keeps
+// its digits (D30, deepmodeling/deepmd-kit#4147).
 func TestLoadKeepsFloat64Scalars(t *testing.T) {
 	a := smallAdam(t, 1)
 	d := a.StateDict()
@@ -230,8 +231,13 @@ func TestLoadKeepsFloat64Scalars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at(t, d, "param_groups", 0).(*pyobj.Dict).Set("lr", scalar(tensor.Float64, "cpu", raw...))
-	if err := a.LoadStateDict(d); err != nil || a.LearningRate(0) != 0.1 {
-		t.Errorf("learning rate is %v (%v), want 0.1", a.LearningRate(0), err)
+	for _, lr := range []any{
+		scalar(tensor.Float64, "cpu", raw...), &pyobj.NumpyScalar{Dtype: "f8", Data: raw, Module: "numpy.core.multiarray"},
+	} {
+		a.SetLearningRate(0, 1)
+		at(t, d, "param_groups", 0).(*pyobj.Dict).Set("lr", lr)
+		if err := a.LoadStateDict(d); err != nil || a.LearningRate(0) != 0.1 {
+			t.Errorf("of %T: learning rate is %v (%v), want 0.1", lr, a.LearningRate(0), err)
+		}
 	}
 }
