@@ -216,8 +216,9 @@ func (s *faultScene) faultOf(random *rand.Rand) (fault, action string) {
 	return fmt.Sprintf("%s@%d#%d:%s", point, rank, nth, action), action
 }
 
-// Whatever fails at whichever point of a save: a name is the old or the new
-// whole checkpoint, nothing hangs, and the next resume ends as if nothing had been.
+// Whatever fails at whichever point of a save: a name is the old or the new whole
+// checkpoint, nothing hangs, and the next resume ends as if nothing had been
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestFaultAtAnyPointOfASave(t *testing.T) {
 	buildPrograms(t)
 	scenes := faultScenes(t)

@@ -84,8 +84,8 @@ func TestUnknownOptimizerArguments(t *testing.T) {
 	}
 }
 
-// D15: a checkpoint that lacks a state is refused with the choice that there
-// is; one that is made says what it means.
+// A checkpoint that lacks a state is refused with the choice that there is; one that is
+// made says what it means (D15, unitaryai/detoxify#45).
 func TestMissingStates(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -250,6 +250,8 @@ func TestSaveUnderWayOutlivesAFailure(t *testing.T) {
 	}
 }
 
+// A run keeps as many checkpoints as it is told to, the newest by step, and leaves what
+// is not its own (D21, huggingface/transformers#26961).
 func TestRunKeepsItsLimit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "ein Lauf é")
 	if err := os.MkdirAll(filepath.Join(out, "checkpoint-0", "notes"), 0o777); err != nil {
@@ -267,8 +269,8 @@ func TestRunKeepsItsLimit(t *testing.T) {
 	}
 }
 
-// A run whose folder was moved: its state names the best checkpoint by a path
-// that is gone. huggingface/transformers#48315.
+// A run whose folder was moved: its state names the best checkpoint by a path that is
+// gone (D22, huggingface/transformers#48315).
 func TestBestCheckpointOfAMovedRun(t *testing.T) {
 	for _, tc := range []struct{ name, stored, want, warns string }{
 		{"beside it", "/gone/mein Lauf é/checkpoint-2", "checkpoint-2", ""},
@@ -308,7 +310,8 @@ func TestBestCheckpointOfAMovedRun(t *testing.T) {
 	}
 }
 
-// What interrupted saves left is cleared away before a checkpoint is chosen.
+// What interrupted saves left is cleared away before a checkpoint is chosen
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestLeftoversAreClearedBeforeChoosing(t *testing.T) {
 	out := t.TempDir()
 	trainRanks(t, regressionRun(out, 2))

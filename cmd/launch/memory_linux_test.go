@@ -138,8 +138,8 @@ func memoryCgroup(t *testing.T, limit int) (procs string) {
 		case fields[1] == "memory":
 			base, files = "/sys/fs/cgroup/memory", map[string]int{"memory.limit_in_bytes": limit}
 		}
-		dir, err := os.MkdirTemp(filepath.Join(base, fields[2]), "rejoin-test-")
-		if err != nil {
+		dir := filepath.Join(base, fields[2], fmt.Sprintf("rejoin-test-%d-%d", os.Getpid(), limit))
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			problem = err.Error()
 			continue
 		}
