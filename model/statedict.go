@@ -75,10 +75,15 @@ func (m *Model) Load(sd *tensor.StateDict) error {
 }
 
 // StateDict copies the parameters, in named_parameters() order.
-func (m *Model) StateDict() *tensor.StateDict {
+func (m *Model) StateDict() *tensor.StateDict { return m.stateDict(tensor.FromFloat32) }
+
+// StateDictView is StateDict without the copy: it is valid until the parameters change.
+func (m *Model) StateDictView() *tensor.StateDict { return m.stateDict(tensor.ViewFloat32) }
+
+func (m *Model) stateDict(of func([]float32, ...int) *tensor.Tensor) *tensor.StateDict {
 	sd := tensor.NewStateDict()
 	for _, p := range m.params {
-		sd.Set(p.Name, tensor.FromFloat32(p.Values, p.Shape...))
+		sd.Set(p.Name, of(p.Values, p.Shape...))
 	}
 	return sd
 }

@@ -37,6 +37,21 @@ func FromFloat32(values []float32, shape ...int) *Tensor {
 	return t
 }
 
+// ViewFloat32 is [FromFloat32] without the copy: it is valid while values do not
+// change. On a big-endian machine it copies.
+func ViewFloat32(values []float32, shape ...int) *Tensor {
+	if !hostIsLittle {
+		return FromFloat32(values, shape...)
+	}
+	t := FromFloat32(nil, 0)
+	t.Shape, t.Stride = shape, ContiguousStride(shape)
+	if t.NumElements() != len(values) {
+		panic(fmt.Sprintf("tensor: %d values do not fill shape %v", len(values), shape))
+	}
+	t.Storage.Data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+	return t
+}
+
 // float32Bytes copies values as little-endian bytes.
 func float32Bytes(values []float32) []byte {
 	if hostIsLittle { // append does not clear the memory first

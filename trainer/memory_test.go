@@ -85,6 +85,15 @@ func TestSaveTakesOneSnapshot(t *testing.T) {
 	}
 }
 
+// A save for which training waits takes no snapshot (D24, deepspeedai/DeepSpeed#1956).
+func TestSynchronousSaveTakesNoSnapshot(t *testing.T) {
+	const rest = 8 << 20 // as above
+	r := benchmarkRun(t, 1024, SaveSync)
+	if took := allocated(t, func() error { return r.startSave(t.Context(), false) }); took > rest {
+		t.Errorf("a save took %.1f MB of %.1f MB to save, expected at most %.1f MB", took/1e6, float64(snapshotBytes*r.parameters())/1e6, rest/1e6)
+	}
+}
+
 // What a resume takes beside the replica, by the size of the model.
 func BenchmarkResumeMemory(b *testing.B) {
 	for _, width := range []int{256, 1024} {
