@@ -113,9 +113,10 @@ func TestBatchesFromIsTheLength(t *testing.T) {
 	}
 }
 
-// One epoch under changing world sizes: some rounds in each, the last to the end.
-// Every row is seen once; what is seen twice is the padding of the last round, the
-// epoch's first rows, and what is left out under drop_last is less than its round.
+// One epoch under changing world sizes: some rounds in each, the last to the end. Every
+// row is seen once; what is seen twice is the padding of the last round, the epoch's
+// first rows, and what is left out under drop_last is less than its round
+// (D23, huggingface/transformers#22580).
 func TestChangingWorldSizeCoversEachRowOnce(t *testing.T) {
 	chains := [][]int{{2, 4, 1, 3}, {1, 2}, {4, 3, 2, 1}, {3, 3, 4}, {2, 1}}
 	for name, kind := range kinds {

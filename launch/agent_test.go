@@ -151,7 +151,7 @@ func TestFirstFailureIsNamed(t *testing.T) {
 			7, 1,
 			[]string{"rank 1 (pid", "failed first", "exit code 7", "boom: cannot go on", "ranks 0, 2: ended by the launcher with SIGTERM"},
 		},
-		{"SIGKILL", 2, []string{"1:kill=KILL", "block"}, 137, 1, []string{"killed by SIGKILL", "exit code 137"}},
+		{"SIGKILL", 2, []string{"1:kill=KILL", "block"}, 137, 1, []string{"killed by SIGKILL\n  the launcher did not send this SIGKILL: ", "memory: this worker held up to ", "exit code 137"}},
 		{"SIGTERM from outside", 2, []string{"0:kill=TERM", "block"}, 143, 0, []string{"someone sent SIGTERM"}},
 		{"stdout when stderr is empty", 1, []string{"out=said on stdout", "exit=2"}, 2, 0, []string{"last lines on stdout", "said on stdout"}},
 		{"error file", 1, []string{`errorfile={"message":{"message":"ValueError: no data","extraInfo":{}}}`, "exit=1"}, 1, 0, []string{"its error: ValueError: no data"}},

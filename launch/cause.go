@@ -20,12 +20,16 @@ type verdict struct {
 // declared failed, at the time of the declaration. An exit with a code of
 // peerFailed accuses another rank, so it is the first failure only when nothing
 // else failed. A declared rank whose process ended by itself is judged by how it ended.
-func judge(m *machine) verdict {
+// outOfMemory tells that the kernel killed for want of memory meanwhile: a rank
+// that got a SIGKILL then is the first failure, as those that lived on may have
+// been too slow to answer before.
+func judge(m *machine, outOfMemory bool) verdict {
 	v := verdict{exits: slices.Clone(m.exits), first: -1}
 	slices.SortStableFunc(v.exits, func(a, b Exit) int { return cmp.Compare(a.After, b.After) })
 	var best failure
 	for i, e := range v.exits {
 		f, ok := failureOf(m, e)
+		f.oom = outOfMemory && e.endedItself() && e.Signal == syscall.SIGKILL
 		if ok && (v.first < 0 || f.before(best)) {
 			v.first, best = i, f
 		}
@@ -44,11 +48,15 @@ type failure struct {
 	accusing bool // says that another rank failed
 	crashed  bool // killed by a signal that no peer's failure brings about
 	frozen   bool
+	oom      bool // killed for want of memory, by all that is known
 }
 
 func (f failure) before(g failure) bool {
 	if f.accusing != g.accusing {
 		return g.accusing
+	}
+	if f.oom != g.oom {
+		return f.oom
 	}
 	if f.crashed != g.crashed && (f.at-g.at).Abs() < crashWindow {
 		return f.crashed

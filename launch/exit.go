@@ -27,6 +27,7 @@ type Exit struct {
 	Left       bool          // SIGKILL did not end it; Code is -1
 	Unknown    error         // why its end could not be learnt; Code is -1
 	After      time.Duration // from the job's start
+	PeakMemory int64         // bytes it held at most, with pages of mapped files; 0: unknown
 
 	// Sent is the strongest signal that the launcher had sent to it before; 0: none.
 	Sent syscall.Signal

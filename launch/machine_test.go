@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.scenario from what t
 //	TIME declare RANK REASON
 //	TIME signal NAME
 //	TIME tick                                    the next deadline must be TIME
-//	verdict
+//	verdict [out-of-memory]
 func TestMachineScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.scenario")
 	if err != nil || len(files) == 0 {
@@ -65,7 +65,7 @@ func play(t *testing.T, scenario string) []byte {
 		case words[0] == "ranks":
 			m = parseRanks(t, words[1:])
 		case words[0] == "verdict":
-			writeVerdict(&out, m)
+			writeVerdict(&out, m, len(words) > 1)
 		default:
 			for _, a := range step(t, m, words) {
 				who := "rank " + strconv.Itoa(a.slot)
@@ -146,8 +146,8 @@ func step(t *testing.T, m *machine, words []string) []action {
 	return nil
 }
 
-func writeVerdict(out *bytes.Buffer, m *machine) {
-	v := judge(m)
+func writeVerdict(out *bytes.Buffer, m *machine, outOfMemory bool) {
+	v := judge(m, outOfMemory)
 	for i, e := range v.exits {
 		var marks []string
 		if i == v.first {
@@ -220,7 +220,7 @@ func FuzzMachineEnds(f *testing.F) {
 		if !m.done() {
 			t.Fatalf("not done at %s: %+v", now, m)
 		}
-		if v := judge(m); v.exitCode(m.policy, m.interrupted) < 0 || len(v.exits) != m.nproc() {
+		if v := judge(m, false); v.exitCode(m.policy, m.interrupted) < 0 || len(v.exits) != m.nproc() {
 			t.Errorf("exit code %d, %d exits of %d ranks", v.exitCode(m.policy, m.interrupted), len(v.exits), m.nproc())
 		}
 	})

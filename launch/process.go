@@ -64,6 +64,9 @@ func exitOf(rank int, state *os.ProcessState, err error) Exit {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		e.Signal, e.CoreDumped = ws.Signal(), ws.CoreDump()
 	}
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok && usage != nil {
+		e.PeakMemory = int64(usage.Maxrss) * maxrssUnit //nolint:unconvert // 32 bits on some machines
+	}
 	return e
 }
 

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxrssUnit is the unit of ru_maxrss, in bytes.
+const maxrssUnit = 1 << 10
+
 // workerSysProcAttr puts a worker in a session of its own, as torchrun does, and
 // has the kernel kill it when the spawning thread ends.
 func workerSysProcAttr() *syscall.SysProcAttr {

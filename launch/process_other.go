@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxrssUnit is the unit of ru_maxrss, in bytes: macOS's.
+const maxrssUnit = 1
+
 // workerSysProcAttr puts a worker in a session of its own. There is no
 // PDEATHSIG here: the guardian alone ends the workers of a killed launcher.
 func workerSysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -35,14 +36,17 @@ type Failure struct {
 	Message string   // what it wrote to its error file
 	Tail    []string // last lines of its stderr, or of its stdout if that is empty
 	Stream  string   // "stderr" or "stdout"
-	Hint    string
+	Hint    string   // why it ended, in lines
 }
 
 // ExitCode is the launcher's exit code; see the package comment.
 func (r *Report) ExitCode() int { return r.code }
 
 func (j *job) report(outputErr error) *Report {
-	v := judge(j.m)
+	root := os.DirFS("/")
+	after := oomCounters(root)
+	_, _, outOfMemory := risenCounter(j.before, after)
+	v := judge(j.m, outOfMemory)
 	r := &Report{
 		RunID: j.cfg.RunID, NProc: j.cfg.NProc, Elapsed: j.now(),
 		Exits: v.exits, Interrupted: j.m.interrupted, OutputErr: outputErr,
@@ -60,12 +64,13 @@ func (j *job) report(outputErr error) *Report {
 	}
 	r.Left = append(r.Left, j.escaped...)
 	if v.first >= 0 {
-		r.First = j.failure(v)
+		r.First = j.failure(v, root, after)
 	}
 	return r
 }
 
-func (j *job) failure(v verdict) *Failure {
+// failure explains the first failure; after are the counts of root at the job's end.
+func (j *job) failure(v verdict, root fs.FS, after []oomCounter) *Failure {
 	e := v.exits[v.first]
 	f := &Failure{Exit: e, Frozen: v.frozen, Message: errorMessage(j.errorFiles[e.Rank]), Stream: "stderr"}
 	out, err := j.procs[e.Rank].streams[0], j.procs[e.Rank].streams[1]
@@ -74,8 +79,9 @@ func (j *job) failure(v verdict) *Failure {
 	}
 	switch {
 	case v.frozen:
+		f.Hint = frozenHint(root, e)
 	case e.Signal == syscall.SIGKILL:
-		f.Hint = oomHint(j.before, oomCounters(os.DirFS("/")))
+		f.Hint = killedHint(root, j.before, after, e)
 	case e.Signal == syscall.SIGTERM, e.Signal == syscall.SIGINT, e.Signal == syscall.SIGHUP:
 		f.Hint = "someone sent " + signalName(e.Signal) + " to this worker; the launcher did not"
 	case e.Signal == 0 && slices.Contains(j.cfg.PeerFailedCodes, e.Code):
@@ -122,7 +128,7 @@ func (r *Report) writeFirst(b *bytes.Buffer) {
 		fmt.Fprintf(b, "launch: rank %d (pid %d) failed first, after %s: %s\n", f.Rank, f.PID, seconds(f.After), f.How())
 	}
 	if f.Hint != "" {
-		fmt.Fprintf(b, "  %s\n", f.Hint)
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(f.Hint, "\n", "\n  "))
 	}
 	if f.Message != "" {
 		fmt.Fprintf(b, "  its error: %s\n", strings.ReplaceAll(f.Message, "\n", "\n    "))

@@ -36,7 +36,8 @@ func (e *MismatchError) Error() string {
 	return b.String()
 }
 
-// Load copies a state dict into the parameters. Names and shapes must be exactly
+// Load copies a state dict into the parameters, one tensor after the other, so
+// that it takes no memory beside them. Names and shapes must be exactly
 // the model's; otherwise the error is a [*MismatchError] that lists all that
 // differs, and the parameters are as before.
 func (m *Model) Load(sd *tensor.StateDict) error {
@@ -58,25 +59,31 @@ func (m *Model) Load(sd *tensor.StateDict) error {
 	if len(mismatch.Missing)+len(mismatch.Unexpected)+len(mismatch.Shapes) > 0 {
 		return mismatch
 	}
-	// A tensor may still turn out unreadable, so nothing is overwritten before all are read.
-	values := make([][]float32, len(m.params))
-	for i, p := range m.params {
-		values[i] = make([]float32, len(p.Values))
-		if err := sd.ReadFloat32(values[i], p.Name, p.Shape); err != nil {
-			return fmt.Errorf("read the weights: %w", err)
+	// Nothing is overwritten before all are known to be readable.
+	for _, p := range m.params {
+		t, _ := sd.Get(p.Name)
+		if err := t.CheckFloat32(); err != nil {
+			return fmt.Errorf("read the weights: key %q: %w", p.Name, err)
 		}
 	}
-	for i, p := range m.params {
-		copy(p.Values, values[i])
+	for _, p := range m.params {
+		if err := sd.ReadFloat32(p.Values, p.Name, p.Shape); err != nil {
+			return fmt.Errorf("read the weights: %w", err)
+		}
 	}
 	return nil
 }
 
 // StateDict copies the parameters, in named_parameters() order.
-func (m *Model) StateDict() *tensor.StateDict {
+func (m *Model) StateDict() *tensor.StateDict { return m.stateDict(tensor.FromFloat32) }
+
+// StateDictView is StateDict without the copy: it is valid until the parameters change.
+func (m *Model) StateDictView() *tensor.StateDict { return m.stateDict(tensor.ViewFloat32) }
+
+func (m *Model) stateDict(of func([]float32, ...int) *tensor.Tensor) *tensor.StateDict {
 	sd := tensor.NewStateDict()
 	for _, p := range m.params {
-		sd.Set(p.Name, tensor.FromFloat32(p.Values, p.Shape...))
+		sd.Set(p.Name, of(p.Values, p.Shape...))
 	}
 	return sd
 }

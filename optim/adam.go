@@ -131,17 +131,17 @@ func (a *Adam) readState(r *stateReader, s *state, amsgrad bool) {
 	}
 }
 
-func (a *Adam) stateDict(p *parameter) *pyobj.Dict {
+func (a *Adam) stateDict(p *parameter, of tensorOf) *pyobj.Dict {
 	if p.expAvg == nil {
 		return nil
 	}
 	d := pyobj.NewDict(
 		"step", tensor.FromFloat32([]float32{p.step}),
-		"exp_avg", p.tensor(p.expAvg),
-		"exp_avg_sq", p.tensor(p.expAvgSq),
+		"exp_avg", p.tensor(of, p.expAvg),
+		"exp_avg_sq", p.tensor(of, p.expAvgSq),
 	)
 	if p.maxExpAvgSq != nil {
-		d.Set("max_exp_avg_sq", p.tensor(p.maxExpAvgSq))
+		d.Set("max_exp_avg_sq", p.tensor(of, p.maxExpAvgSq))
 	}
 	return d
 }

@@ -28,8 +28,9 @@ type algorithm interface {
 	shapeKeys() (keys []string, missing string)
 	// readState reads the entry of a parameter's state.
 	readState(r *stateReader, s *state, amsgrad bool)
-	// stateDict is the parameter's state, nil for none.
-	stateDict(p *parameter) *pyobj.Dict
+	// stateDict is the parameter's state, nil for none, with its buffers as tensors
+	// that of makes.
+	stateDict(p *parameter, of tensorOf) *pyobj.Dict
 }
 
 // group is a parameter group and its line in the state dict.
@@ -183,7 +184,15 @@ func (b *base) find(name string) *parameter {
 // others are float32 tensors of the parameter's shape; all are copies. A
 // parameter that was never stepped has no state, so before the first step
 // "state" is empty; so it stays for SGD without momentum.
-func (b *base) StateDict() *pyobj.Dict {
+func (b *base) StateDict() *pyobj.Dict { return b.stateDict(tensor.FromFloat32) }
+
+// StateDictView is StateDict without the copies: it is valid until the next step.
+func (b *base) StateDictView() *pyobj.Dict { return b.stateDict(tensor.ViewFloat32) }
+
+// tensorOf makes a tensor of values: a copy, or a view.
+type tensorOf func(values []float32, shape ...int) *tensor.Tensor
+
+func (b *base) stateDict(of tensorOf) *pyobj.Dict {
 	states := pyobj.NewDict()
 	groups := &pyobj.List{}
 	index := 0
@@ -195,7 +204,7 @@ func (b *base) StateDict() *pyobj.Dict {
 		numbers := &pyobj.List{}
 		for _, p := range g.parameters {
 			numbers.Items = append(numbers.Items, int64(index))
-			if d := b.algorithm.stateDict(p); d != nil {
+			if d := b.algorithm.stateDict(p, of); d != nil {
 				for _, e := range p.extra {
 					d.Set(e.Key, e.Value)
 				}

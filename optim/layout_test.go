@@ -9,6 +9,8 @@ import (
 	"rejoin/pyobj"
 )
 
+// Where the sets of parameters differ, both layouts are printed and nothing is loaded
+// (D12, facebookresearch/suncet#36).
 func TestLayoutErrorPrintsBoth(t *testing.T) {
 	params, a := mlp(t, nil)
 	train(params, a, 0, 1)

@@ -12,9 +12,10 @@ import (
 	"rejoin/tensor"
 )
 
-// The state of two groups, weights and biases, resumes in a model whose
-// optimizer has one, and the other way: each parameter's moments are its own,
-// the run goes on as it would have, and what is written fits the file's script.
+// The state of two groups, weights and biases, resumes in a model whose optimizer has
+// one, and the other way: each parameter's moments are its own, the run goes on as it
+// would have, and what is written fits the file's script
+// (D12, facebookresearch/suncet#36).
 func TestLoadRegroupsByShape(t *testing.T) {
 	flat := func(params []*Param, o Options) []Group { return []Group{{Options: o, Params: params}} }
 	decay := func(params []*Param, o Options) []Group { return DecayGroups(params, o) }
@@ -64,7 +65,8 @@ func TestLoadRegroupsByShape(t *testing.T) {
 	}
 }
 
-// Two parameters of one shape: which is which cannot be told, so that nothing is loaded.
+// Two parameters of one shape: which is which cannot be told, so that nothing is loaded
+// (D12, facebookresearch/suncet#36).
 func TestLoadRefusesAmbiguousShapes(t *testing.T) {
 	square := func() []*Param {
 		return []*Param{testParam("a.weight", 3, 3), testParam("a.bias", 3), testParam("b.weight", 3, 3), testParam("b.bias", 3)}
@@ -93,7 +95,8 @@ func TestLoadRefusesAmbiguousShapes(t *testing.T) {
 	}
 }
 
-// torch 2.14's own file with names: the last layer's parameters first.
+// torch 2.14's own file with names: the last layer's parameters first
+// (D12, facebookresearch/suncet#36).
 func TestLoadMatchesByName(t *testing.T) {
 	d := readObject(t, "testdata", "adam_named.pt")
 	a, err := NewAdam([]Group{{Options: DefaultOptions(), Params: smallNet()}})
@@ -164,8 +167,8 @@ func scalar(dtype tensor.DType, device string, raw ...byte) *tensor.Tensor {
 	return &tensor.Tensor{DType: dtype, Shape: []int{}, Stride: []int{}, Storage: &tensor.Storage{Data: raw, Device: device, SavedDevice: device}}
 }
 
-// All the forms in which torch has written a step count load as one exact
-// number, and are written as float32 of no dimension on the CPU.
+// All the forms in which torch has written a step count load as one exact number, and
+// are written as float32 of no dimension on the CPU (D13, pytorch/pytorch#74424).
 func TestLoadOfEveryStepForm(t *testing.T) {
 	float := func(f float32) []byte {
 		raw, err := binary.Append(nil, binary.LittleEndian, f)
@@ -222,7 +225,8 @@ func TestLoadOfEveryStepForm(t *testing.T) {
 	}
 }
 
-// A learning rate that was given as a float64 tensor keeps its digits.
+// A learning rate that was given as a float64 tensor, or as numpy's number, keeps
+// its digits (D30, deepmodeling/deepmd-kit#4147).
 func TestLoadKeepsFloat64Scalars(t *testing.T) {
 	a := smallAdam(t, 1)
 	d := a.StateDict()
@@ -230,8 +234,13 @@ func TestLoadKeepsFloat64Scalars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at(t, d, "param_groups", 0).(*pyobj.Dict).Set("lr", scalar(tensor.Float64, "cpu", raw...))
-	if err := a.LoadStateDict(d); err != nil || a.LearningRate(0) != 0.1 {
-		t.Errorf("learning rate is %v (%v), want 0.1", a.LearningRate(0), err)
+	for _, lr := range []any{
+		scalar(tensor.Float64, "cpu", raw...), &pyobj.NumpyScalar{Dtype: "f8", Data: raw, Module: "numpy.core.multiarray"},
+	} {
+		a.SetLearningRate(0, 1)
+		at(t, d, "param_groups", 0).(*pyobj.Dict).Set("lr", lr)
+		if err := a.LoadStateDict(d); err != nil || a.LearningRate(0) != 0.1 {
+			t.Errorf("of %T: learning rate is %v (%v), want 0.1", lr, a.LearningRate(0), err)
+		}
 	}
 }

@@ -181,10 +181,10 @@ func (s *SGD) readState(r *stateReader, st *state, _ bool) {
 	st.momentum = r.tensor("momentum_buffer")
 }
 
-func (s *SGD) stateDict(p *parameter) *pyobj.Dict {
+func (s *SGD) stateDict(p *parameter, of tensorOf) *pyobj.Dict {
 	switch {
 	case p.momentum != nil:
-		return pyobj.NewDict("momentum_buffer", p.tensor(p.momentum))
+		return pyobj.NewDict("momentum_buffer", p.tensor(of, p.momentum))
 	case p.listed:
 		return pyobj.NewDict("momentum_buffer", nil)
 	}

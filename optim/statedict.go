@@ -50,7 +50,7 @@ func (g *group) set(key string, value any) {
 	g.entries = append(g.entries, pyobj.Entry{Key: key, Value: value})
 }
 
-// tensor is a copy of one of the parameter's buffers, in its shape.
-func (p *parameter) tensor(values []float32) *tensor.Tensor {
-	return tensor.FromFloat32(values, slices.Clone(p.Shape)...)
+// tensor is one of the parameter's buffers, in its shape.
+func (p *parameter) tensor(of tensorOf, values []float32) *tensor.Tensor {
+	return of(values, slices.Clone(p.Shape)...)
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"unsafe"
 )
@@ -36,6 +37,21 @@ func FromFloat32(values []float32, shape ...int) *Tensor {
 	return t
 }
 
+// ViewFloat32 is [FromFloat32] without the copy: it is valid while values do not
+// change. On a big-endian machine it copies.
+func ViewFloat32(values []float32, shape ...int) *Tensor {
+	if !hostIsLittle {
+		return FromFloat32(values, shape...)
+	}
+	t := FromFloat32(nil, 0)
+	t.Shape, t.Stride = shape, ContiguousStride(shape)
+	if t.NumElements() != len(values) {
+		panic(fmt.Sprintf("tensor: %d values do not fill shape %v", len(values), shape))
+	}
+	t.Storage.Data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+	return t
+}
+
 // float32Bytes copies values as little-endian bytes.
 func float32Bytes(values []float32) []byte {
 	if hostIsLittle { // append does not clear the memory first
@@ -46,6 +62,39 @@ func float32Bytes(values []float32) []byte {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 	}
 	return data
+}
+
+// WriteFloat32 writes values as little-endian bytes, without a copy of them all.
+func WriteFloat32(w io.Writer, values []float32) error {
+	if hostIsLittle {
+		_, err := w.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values)))
+		return err
+	}
+	const most = 1 << 14
+	for len(values) > 0 {
+		n := min(len(values), most)
+		if _, err := w.Write(float32Bytes(values[:n])); err != nil {
+			return err
+		}
+		values = values[n:]
+	}
+	return nil
+}
+
+// CheckFloat32 is the error that [Tensor.ReadFloat32] would fail with, whatever
+// its destination. It reads no element.
+func (t *Tensor) CheckFloat32() error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if t.Meta {
+		return t.noElements()
+	}
+	if t.DType == Float32 {
+		return nil
+	}
+	_, err := elementReader(t.DType)
+	return err
 }
 
 // ReadFloat32 fills dst with the elements in C order, converted exactly or, for

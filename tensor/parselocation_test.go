@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// D01: under the lenient rules every form means plain host memory.
+// Under the lenient rules every form means plain host memory
+// (D01, SeungjunNah/DeepDeblur-PyTorch#28).
 func TestLenientLocations(t *testing.T) {
 	for _, text := range []string{"", "cpu", "cpu:0", "cpu:7", "CPU", "device", "none", "cuda:1", "mps", "npu:0", "cuda:0=cpu", "cuda:0=cuda:1,cuda:1=cpu:3"} {
 		locate, err := ParseMapLocation(text, Lenient, "cpu:0")

@@ -135,7 +135,7 @@ func (t *Tensor) lastElement() (int, error) {
 // It fails for a meta tensor.
 func (t *Tensor) Bytes() ([]byte, error) {
 	if t.Meta {
-		return nil, fmt.Errorf("tensor of shape %v is on the meta device: it has no elements", t.Shape)
+		return nil, t.noElements()
 	}
 	size := t.DType.Size()
 	n := t.NumElements()
@@ -151,6 +151,10 @@ func (t *Tensor) Bytes() ([]byte, error) {
 		out = append(out, t.Storage.Data[index*size:(index+1)*size]...)
 	})
 	return out, nil
+}
+
+func (t *Tensor) noElements() error {
+	return fmt.Errorf("tensor of shape %v is on the meta device: it has no elements", t.Shape)
 }
 
 // eachRun calls f with the storage index of every element, in C order.

@@ -1,8 +1,10 @@
 package tensor
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -170,5 +172,54 @@ func TestStateDictRefusesAnotherShape(t *testing.T) {
 		if err := sd.ReadFloat32(dst, name, shape); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s as %v: err = %v", name, shape, err)
 		}
+	}
+}
+
+// A view is the tensor of a copy, until its values change.
+func TestViewFloat32(t *testing.T) {
+	values := []float32{1, -2, 3, 4, 5, 6}
+	view, copied := ViewFloat32(values, 2, 3), FromFloat32(values, 2, 3)
+	if !reflect.DeepEqual(view, copied) {
+		t.Errorf("%+v, expected %+v", view, copied)
+	}
+	var written bytes.Buffer
+	if err := WriteFloat32(&written, values); err != nil || !bytes.Equal(written.Bytes(), copied.Storage.Data) {
+		t.Errorf("written as %x, %v; expected %x", written.Bytes(), err, copied.Storage.Data)
+	}
+	if empty := ViewFloat32(nil, 0, 3); empty.Check() != nil || len(empty.Storage.Data) != 0 {
+		t.Errorf("an empty one: %+v", empty)
+	}
+	values[1] = 7
+	got := make([]float32, 6)
+	if err := view.ReadFloat32(got); err != nil || hostIsLittle && got[1] != 7 {
+		t.Errorf("the view reads %v, %v", got, err)
+	}
+	if err := copied.ReadFloat32(got); err != nil || got[1] != -2 {
+		t.Errorf("the copy reads %v, %v", got, err)
+	}
+}
+
+// CheckFloat32 foretells, of every dtype and of tensors that are broken or have no
+// elements, whether ReadFloat32 fails.
+func TestCheckFloat32(t *testing.T) {
+	storage := &Storage{Data: make([]byte, 64)}
+	for d := range DType(64) {
+		x := &Tensor{DType: d, Shape: []int{2}, Stride: []int{1}, Storage: storage}
+		if !d.Valid() {
+			if x.CheckFloat32() == nil {
+				t.Errorf("dtype %d is not refused", d)
+			}
+			continue
+		}
+		check, read := x.CheckFloat32(), x.ReadFloat32(make([]float32, 2))
+		if (check == nil) != (read == nil) || check != nil && check.Error() != read.Error() {
+			t.Errorf("%v: foretold %v, found %v", d, check, read)
+		}
+	}
+	if err := (&Tensor{DType: Float32, Shape: []int{2}, Stride: []int{1}, Meta: true}).CheckFloat32(); err == nil {
+		t.Error("a meta tensor is not refused")
+	}
+	if err := (&Tensor{DType: Float32, Shape: []int{17}, Stride: []int{1}, Storage: storage}).CheckFloat32(); err == nil {
+		t.Error("a tensor that reaches outside is not refused")
 	}
 }

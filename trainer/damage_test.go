@@ -29,8 +29,8 @@ func reports(errs []error) []string {
 	return out
 }
 
-// Whatever is wrong with a file, one rank says so once, naming the file, and
-// nothing is written.
+// Whatever is wrong with a file, one rank says so once, naming the file, and nothing is
+// written (D03, sml2h3/dddd_trainer#36).
 func TestDamagedFileGivesOneErrorAndWritesNothing(t *testing.T) {
 	intact := testdata("regression-w2", "checkpoint-2")
 	damages := map[string]func(path string) error{

@@ -320,8 +320,8 @@ func (d *scriptDict) write() error { return dictfile.Write(d.path, d.value) }
 
 // scriptDict is the run's state as a training script's dict, to stand beside the
 // checkpoint directory. Such a dict can only say which epoch it was saved after,
-// so that there is none in the middle of an epoch; nil where none is written.
-func (r *run) scriptDict(loss float32) *scriptDict {
+// so that there is none in the middle of an epoch; nil where none is written. It shares the snapshot c.
+func (r *run) scriptDict(c *hf.Contents, loss float32) *scriptDict {
 	if !r.job.AlsoDict || r.pos.Batch != 0 {
 		return nil
 	}
@@ -330,6 +330,6 @@ func (r *run) scriptDict(loss float32) *scriptDict {
 		layout, epoch = dictfile.DefaultLayout(), r.pos.Epoch-1
 	}
 	return &scriptDict{filepath.Join(r.job.OutputDir, dictName(r.pos.Step)), layout.Dict(dictfile.State{
-		Epoch: epoch, Weights: r.model.StateDict(), Optimizer: r.optimizer.StateDict(), Scheduler: r.rates.StateDict(), Loss: float64(loss),
+		Epoch: epoch, Weights: c.Weights, Optimizer: c.Optimizer, Scheduler: c.Scheduler, Loss: float64(loss),
 	})}
 }

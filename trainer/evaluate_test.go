@@ -264,8 +264,8 @@ func says(t *testing.T, s *said, parts ...string) {
 	}
 }
 
-// D22: the run's directory has moved; a best checkpoint that is gone is
-// forgotten with a warning, and the run ends.
+// The run's directory has moved; a best checkpoint that is gone is forgotten with a
+// warning, and the run ends (D22, huggingface/transformers#48315).
 func TestBestModelOfAMovedRun(t *testing.T) {
 	run := evalRuns[0]
 	for name, tc := range map[string]struct {

@@ -8,9 +8,10 @@ import (
 	"rejoin/trainer"
 )
 
-// N steps straight against k steps, a resume, and the other N−k, for every k and
-// 1, 2 and 4 ranks, over epochs and accumulation with a short last group: every
-// file of the last checkpoint, and the rows and losses of every micro-batch.
+// N steps straight against k steps, a resume, and the other N−k, for every k and 1, 2
+// and 4 ranks, over epochs and accumulation with a short last group: every file of the
+// last checkpoint, and the rows and losses of every micro-batch
+// (D16, huggingface/transformers#5605).
 func TestEveryStepResumed(t *testing.T) {
 	const last = 9 // two epochs of four updates, and one more
 	for _, size := range []int{1, 2, 4} {

@@ -46,7 +46,8 @@ func checkpoints(t *testing.T, dir string) (steps []int) {
 	return steps
 }
 
-// D29: all ranks stop before the update, with one message, and save no more.
+// All ranks stop before the update, with one message, and save no more
+// (D29, huggingface/trl#6702).
 func TestNonFiniteLossStopsAllRanksTogether(t *testing.T) {
 	r, row := poisoned(t, "1e25")
 	_, errs := tryRanks(t, r)

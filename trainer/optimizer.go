@@ -17,6 +17,7 @@ type optimizer interface {
 	optim.Rates
 	Step()
 	StateDict() *pyobj.Dict
+	StateDictView() *pyobj.Dict
 	LoadStateDict(*pyobj.Dict) error
 	Notices() []string
 	State(name string) (steps int, tensors [][]float32)

@@ -2,8 +2,11 @@ package trainer_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,8 +84,8 @@ func TestUnknownOptimizerArguments(t *testing.T) {
 	}
 }
 
-// D15: a checkpoint that lacks a state is refused with the choice that there
-// is; one that is made says what it means.
+// A checkpoint that lacks a state is refused with the choice that there is; one that is
+// made says what it means (D15, unitaryai/detoxify#45).
 func TestMissingStates(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -190,21 +193,12 @@ func TestWhoseLearningRate(t *testing.T) {
 	}
 }
 
-// D12: a file whose groups are divided otherwise resumes, which is said, and
-// ends where the Trainer's did; its grouping is in what is written.
+// A file whose groups are divided otherwise resumes, which is said, and ends where
+// the Trainer's did; its grouping is in what is written (D12, facebookresearch/suncet#36).
 func TestResumeOfRegroupedOptimizer(t *testing.T) {
-	dir := copyDir(t, testdata("digits-mlp-w2", "checkpoint-4"))
-	f := must[*torchfile.File](t)(torchfile.Open(filepath.Join(dir, "optimizer.pt"), torchfile.Options{}))
-	defer f.Close()
-	opt := f.Object().(*pyobj.Dict)
-	groups := get(t, opt, "param_groups").(*pyobj.List)
-	groups.Items[0], groups.Items[1] = groups.Items[1], groups.Items[0]
-	path := filepath.Join(t.TempDir(), "optimizer.pt")
-	file := must[*os.File](t)(os.Create(path))
-	check(t, torchfile.Write(file, "optimizer", opt))
-	check(t, file.Close())
-	check(t, os.Rename(path, filepath.Join(dir, "optimizer.pt")))
-
+	dir := regrouped(t, func(groups *pyobj.List) {
+		groups.Items[0], groups.Items[1] = groups.Items[1], groups.Items[0]
+	})
 	out := t.TempDir()
 	s := trainRanks(t, digitsRun(dir, out))
 	if want := "they are matched by shape"; !strings.Contains(s.lines.String(), want) {
@@ -217,4 +211,66 @@ func TestResumeOfRegroupedOptimizer(t *testing.T) {
 		b, _ := theirs.Get(name)
 		compareTensors(t, name, a, b, 1e-6)
 	}
+}
+
+// The file has one flat group, in an order of its own, where the run has two: each
+// parameter's moments are its own, as they are after the next update, and the
+// group stays one (D12, facebookresearch/suncet#36).
+func TestResumeOfAFlatOptimizer(t *testing.T) {
+	dir := regrouped(t, func(groups *pyobj.List) {
+		first := groups.Items[0].(*pyobj.Dict)
+		numbers := get(t, first, "params").(*pyobj.List)
+		other := get(t, groups.Items[1].(*pyobj.Dict), "params").(*pyobj.List)
+		numbers.Items = append(slices.Clone(other.Items), numbers.Items...)
+		groups.Items = groups.Items[:1]
+	})
+	rewrite(t, dir, "scheduler.pt", func(scheduler *pyobj.Dict) { // a flat run's has one rate
+		for _, e := range scheduler.Entries() {
+			if list, ok := e.Value.(*pyobj.List); ok {
+				list.Items = list.Items[:1]
+			}
+		}
+	})
+	moments := map[string]map[string][]byte{}
+	for name, from := range map[string]string{"two groups": testdata("digits-mlp-w2", "checkpoint-4"), "flat": dir} {
+		r := digitsRun(from, t.TempDir())
+		r.Set = []string{"max_steps=5", "save_steps=1"}
+		trainRanks(t, r)
+		opt := must[*pyobj.Dict](t)(openCheckpoint(t, filepath.Join(r.OutputDir, "checkpoint-5")).Optimizer())
+		if n := len(get(t, opt, "param_groups").(*pyobj.List).Items); (n == 1) != (name == "flat") {
+			t.Errorf("%s: %d groups are written", name, n)
+		}
+		moments[name] = map[string][]byte{}
+		for _, e := range get(t, opt, "state").(*pyobj.Dict).Entries() {
+			for _, key := range []string{"exp_avg", "exp_avg_sq"} {
+				m := get(t, e.Value.(*pyobj.Dict), key).(*tensor.Tensor)
+				moments[name][fmt.Sprint(key, m.Shape)] = must[[]byte](t)(m.Bytes()) // no two have one shape
+			}
+		}
+	}
+	if n := len(moments["flat"]); n != 8 || !maps.EqualFunc(moments["flat"], moments["two groups"], slices.Equal) {
+		t.Errorf("%d moments differ from those of a run with two groups", n)
+	}
+}
+
+// regrouped is a copy of digits-mlp-w2's checkpoint-4 with other parameter groups.
+func regrouped(t *testing.T, change func(groups *pyobj.List)) string {
+	t.Helper()
+	dir := copyDir(t, testdata("digits-mlp-w2", "checkpoint-4"))
+	rewrite(t, dir, "optimizer.pt", func(opt *pyobj.Dict) { change(get(t, opt, "param_groups").(*pyobj.List)) })
+	return dir
+}
+
+// rewrite changes the dict that a file of torch.save holds.
+func rewrite(t *testing.T, dir, name string, change func(*pyobj.Dict)) {
+	t.Helper()
+	f := must[*torchfile.File](t)(torchfile.Open(filepath.Join(dir, name), torchfile.Options{}))
+	defer f.Close()
+	value := f.Object().(*pyobj.Dict)
+	change(value)
+	path := filepath.Join(t.TempDir(), name)
+	file := must[*os.File](t)(os.Create(path))
+	check(t, torchfile.Write(file, strings.TrimSuffix(name, ".pt"), value))
+	check(t, file.Close())
+	check(t, os.Rename(path, filepath.Join(dir, name)))
 }

@@ -41,8 +41,9 @@ func TestPlanCountsLikeTheTrainer(t *testing.T) {
 	}
 }
 
-// Walking step by step and jumping to a step must agree at every step, or a
-// resumed run would skip or repeat rows.
+// Walking step by step and jumping to a step must agree at every step, or a resumed run
+// would skip or repeat rows (D16, huggingface/transformers#5605;
+// D28, huggingface/transformers#22098).
 func TestPositionAtEqualsAdvancing(t *testing.T) {
 	for batches := 1; batches <= 12; batches++ {
 		for accumulation := 1; accumulation <= 5; accumulation++ {

@@ -16,15 +16,21 @@ import (
 // firstRows writes the first n rows of the regression data.
 func firstRows(t *testing.T, n int) string {
 	t.Helper()
-	lines := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(testdata("regression.jsonl")))), "\n")
+	return rowsOf(t, "regression.jsonl", n)
+}
+
+// rowsOf writes the first n rows of a data file.
+func rowsOf(t *testing.T, name string, n int) string {
+	t.Helper()
+	lines := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(testdata(name)))), "\n")
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	check(t, os.WriteFile(path, []byte(strings.Join(lines[:n], "")), 0o666))
 	return path
 }
 
-// D28: accumulation groups end with the epoch. The last one is stepped on and
-// divided by its real count: with plain numbers, it equals a run whose group is
-// that short by itself.
+// Accumulation groups end with the epoch. The last one is stepped on and divided
+// by its real count: with plain numbers, it equals a run whose group is that short
+// by itself (D28, huggingface/transformers#22098).
 func TestShortLastGroupIsSteppedOn(t *testing.T) {
 	for _, tc := range []struct {
 		batches, epochs int
@@ -130,8 +136,9 @@ func logEntry(t *testing.T, dir string, step int) map[string]any {
 	return nil
 }
 
-// D14: the learning rates of ten steps and of five and five are the same numbers,
-// with a warm-up that ends where the run was cut, for every shape of schedule.
+// The learning rates of a whole run and of one that was cut are the same numbers,
+// with a warm-up that ends where the run was cut, for every shape of schedule
+// (D14, Lightning-AI/pytorch-lightning#1772).
 func TestLearningRatesAcrossAResume(t *testing.T) {
 	for _, schedule := range []string{"linear", "cosine", "constant_with_warmup", "constant"} {
 		for _, cut := range []int{4, 5, 10} {

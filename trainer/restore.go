@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"rejoin/model"
 	"rejoin/optim"
 	"rejoin/rng"
+	"rejoin/tensor"
 )
 
 // begin rebuilds the run's state on this rank, and lets the ranks compare: they
@@ -313,13 +313,7 @@ func (r *run) restorePosition(c *hf.Checkpoint) error {
 // fingerprint is a hash of what must be equal on all ranks before the first step.
 func (r *run) fingerprint() []byte {
 	h := sha256.New()
-	floats := func(values []float32) {
-		raw := make([]byte, 0, 4*len(values))
-		for _, v := range values {
-			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-		}
-		h.Write(raw)
-	}
+	floats := func(values []float32) { _ = tensor.WriteFloat32(h, values) } // a hash never fails
 	for _, p := range r.params {
 		fmt.Fprintf(h, "%q %v\n", p.Name, p.Shape)
 		floats(p.Values)

@@ -93,6 +93,8 @@ func TestLogAfterResumeFromTheTrainersCheckpoint(t *testing.T) {
 	}
 }
 
+// Where the number of ranks divides an update's rows, each update keeps its rows, and
+// the new division is said (D23, huggingface/transformers#22580).
 func TestAnotherWorldSizeKeepsTheUpdates(t *testing.T) {
 	for _, tc := range []struct {
 		run     trainerRun
@@ -162,8 +164,9 @@ func TestAnotherWorldSizeIsRefusedOnRequest(t *testing.T) {
 	}
 }
 
-// Whatever chain of world sizes an epoch is trained by, each row is trained on
-// exactly once in it, apart from those that fill its last round.
+// Whatever chain of world sizes an epoch is trained by, each row is trained on exactly
+// once in it, apart from those that fill its last round
+// (D23, huggingface/transformers#22580).
 func TestChainOfWorldSizesTrainsEachRowOnce(t *testing.T) {
 	for _, sizes := range [][]int{{2, 4, 1}, {2, 1, 3, 4}, {3, 2, 3}, {1, 3, 1}, {4, 3, 2, 1}} {
 		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
@@ -284,8 +287,9 @@ func TestTheBugOnDemand(t *testing.T) {
 	}
 }
 
-// With fewer, larger or split batches, an epoch's updates may change even where
-// an update's rows do not: then progress is counted anew, and said.
+// With fewer, larger or split batches, an epoch's updates may change even where an
+// update's rows do not: then progress is counted anew, and said
+// (D23, huggingface/transformers#22580).
 func TestAnotherWorldSizeCountsEpochsTruly(t *testing.T) {
 	rows := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(testdata("regression.jsonl")))), "\n")
 	write := func(n int) string {

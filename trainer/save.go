@@ -38,14 +38,19 @@ func (r *run) gatherRandomStates(ctx context.Context) ([]*hf.RandomState, error)
 	return states, nil
 }
 
-// contents is everything that a checkpoint holds.
+// contents is everything that a checkpoint holds: a snapshot, but where training
+// waits for the save the run's own buffers, which takes no memory.
 func (r *run) contents(randomStates []*hf.RandomState, pending pendingLoss, last bool) hf.Contents {
+	weights, optimizer := r.model.StateDict, r.optimizer.StateDict
+	if r.job.SaveMode == SaveSync {
+		weights, optimizer = r.model.StateDictView, r.optimizer.StateDictView
+	}
 	state := r.state.Clone()
 	state.Set("stateful_callbacks", r.callbackStates(last))
 	return hf.Contents{
 		Step:         r.pos.Step,
-		Weights:      r.model.StateDict(),
-		Optimizer:    r.optimizer.StateDict(),
+		Weights:      weights(),
+		Optimizer:    optimizer(),
 		Scheduler:    r.rates.StateDict(),
 		RandomStates: randomStates,
 		State:        state,

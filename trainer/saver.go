@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 
 	"rejoin/ckpt/hf"
 	"rejoin/internal/fault"
@@ -88,8 +89,7 @@ func (s *saver) poll() *saved {
 	}
 	select {
 	case result := <-s.inFlight:
-		s.inFlight, s.ended = nil, &result
-		return s.ended
+		return s.end(result)
 	default:
 		return nil
 	}
@@ -101,8 +101,14 @@ func (s *saver) await() *saved {
 	if s.inFlight == nil {
 		return nil
 	}
-	result := <-s.inFlight
+	return s.end(<-s.inFlight)
+}
+
+// end notes how a save ended, and collects its snapshot, so that there is never
+// more than one: by itself the collector lets the heap double first.
+func (s *saver) end(result saved) *saved {
 	s.inFlight, s.ended = nil, &result
+	runtime.GC()
 	return s.ended
 }
 
@@ -141,7 +147,8 @@ func (r *run) startSave(ctx context.Context, last bool) error {
 		return err
 	}
 	if r.group.Rank() == 0 {
-		r.saver.start(ctx, r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last), r.scriptDict(r.lastLoss))
+		contents := r.contents(randomStates, pendingLoss{sums, r.loss.lastLogged}, last)
+		r.saver.start(ctx, contents, r.scriptDict(&contents, r.lastLoss))
 	}
 	r.unsettled = true
 	r.savedSteps[r.pos.Step], r.lastSaved = true, r.checkpointPath()

@@ -215,31 +215,43 @@ func TestFailedBackgroundSaveStopsAllRanks(t *testing.T) {
 	}
 }
 
-// failingGroup fails on one rank from some reduction on.
-type failingGroup struct {
+// countedGroup calls then instead of some reduction and all later ones.
+type countedGroup struct {
 	trainer.Group
 	left atomic.Int32
+	then func(ctx context.Context, buf []float32) error
 }
 
 var errBroken = errors.New("a broken wire")
 
-func (g *failingGroup) AllReduceMean(ctx context.Context, buf []float32) error {
+func (g *countedGroup) AllReduceMean(ctx context.Context, buf []float32) error {
 	if g.left.Add(-1) < 0 {
-		return errBroken
+		return g.then(ctx, buf)
 	}
 	return g.Group.AllReduceMean(ctx, buf)
 }
 
-// When the run fails while a save is under way, the save still ends whole.
+// When the run fails while a save is under way, the save still ends whole: rank 1
+// fails in step 5, when rank 0 is there, too, and so has begun to save step 4.
 func TestSaveUnderWayOutlivesAFailure(t *testing.T) {
 	out := t.TempDir()
+	begun := make(chan struct{})
 	a := &asked{group: func(g trainer.Group) trainer.Group {
-		if g.Rank() == 0 {
-			return g
+		c := &countedGroup{Group: g}
+		c.left.Store(4)
+		c.then = func(ctx context.Context, buf []float32) error {
+			if g.Rank() == 0 {
+				close(begun)
+				return g.AllReduceMean(ctx, buf)
+			}
+			select {
+			case <-begun:
+				return errBroken
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		f := &failingGroup{Group: g}
-		f.left.Store(4)
-		return f
+		return c
 	}}
 	errs := a.run(t, regressionRun(out, 2), nil)
 	if !errors.Is(errs[1], errBroken) || errs[0] == nil {
@@ -250,6 +262,8 @@ func TestSaveUnderWayOutlivesAFailure(t *testing.T) {
 	}
 }
 
+// A run keeps as many checkpoints as it is told to, the newest by step, and leaves what
+// is not its own (D21, huggingface/transformers#26961).
 func TestRunKeepsItsLimit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "ein Lauf é")
 	if err := os.MkdirAll(filepath.Join(out, "checkpoint-0", "notes"), 0o777); err != nil {
@@ -267,8 +281,8 @@ func TestRunKeepsItsLimit(t *testing.T) {
 	}
 }
 
-// A run whose folder was moved: its state names the best checkpoint by a path
-// that is gone. huggingface/transformers#48315.
+// A run whose folder was moved: its state names the best checkpoint by a path that is
+// gone (D22, huggingface/transformers#48315).
 func TestBestCheckpointOfAMovedRun(t *testing.T) {
 	for _, tc := range []struct{ name, stored, want, warns string }{
 		{"beside it", "/gone/mein Lauf é/checkpoint-2", "checkpoint-2", ""},
@@ -308,7 +322,8 @@ func TestBestCheckpointOfAMovedRun(t *testing.T) {
 	}
 }
 
-// What interrupted saves left is cleared away before a checkpoint is chosen.
+// What interrupted saves left is cleared away before a checkpoint is chosen
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestLeftoversAreClearedBeforeChoosing(t *testing.T) {
 	out := t.TempDir()
 	trainRanks(t, regressionRun(out, 2))

@@ -23,7 +23,7 @@ func (soleRank) AllGather(_ context.Context, mine []byte) ([][]byte, error) {
 }
 
 // benchmarkRun is a run of one rank, one step in, on a model of about 12·width² parameters.
-func benchmarkRun(b *testing.B, width int, mode string) *run {
+func benchmarkRun(b testing.TB, width int, mode string) *run {
 	b.Helper()
 	dir := b.TempDir()
 	spec, rows := "layers:\n", ""
@@ -43,14 +43,10 @@ func benchmarkRun(b *testing.B, width int, mode string) *run {
 			b.Fatal(err)
 		}
 	}
-	job, _, err := Resolve(&Request{
-		Data: filepath.Join(dir, "data.jsonl"), Model: filepath.Join(dir, "model.yaml"), OutputDir: filepath.Join(dir, "out"), WorldSize: 1,
+	r := soleRun(b, &Request{
+		Data: filepath.Join(dir, "data.jsonl"), Model: filepath.Join(dir, "model.yaml"), OutputDir: filepath.Join(dir, "out"),
 		SaveMode: mode, Set: []string{"per_device_train_batch_size=1", "max_steps=1000000", "save_strategy=no", "logging_strategy=no"},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := newRun(soleRank{}, job, Output{Lines: io.Discard, Warnings: io.Discard}, &Requests{})
 	if err := r.begin(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -58,6 +54,17 @@ func benchmarkRun(b *testing.B, width int, mode string) *run {
 		b.Fatal(err)
 	}
 	return r
+}
+
+// soleRun is the run of one rank that the request asks for, not begun yet.
+func soleRun(tb testing.TB, q *Request) *run {
+	tb.Helper()
+	q.WorldSize = 1
+	job, _, err := Resolve(q)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newRun(soleRank{}, job, Output{Lines: io.Discard, Warnings: io.Discard}, &Requests{})
 }
 
 // How long training stands still for a save: the whole of it, or its snapshot.

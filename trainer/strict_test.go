@@ -10,8 +10,8 @@ import (
 	"rejoin/trainer"
 )
 
-// D17: a random state that is missing or broken is derived, with one warning;
-// under --strict all ranks stop together with one message.
+// A random state that is missing or broken is derived, with one warning; under --strict
+// all ranks stop together with one message (D17, huggingface/diffusers#2091).
 func TestMissingOrBrokenRandomState(t *testing.T) {
 	damages := map[string]func(path string) error{
 		"missing":     os.Remove,

@@ -49,8 +49,8 @@ func fromInit(path, out string) *trainer.Request {
 	}
 }
 
-// D10: weights under a wrapper's key and a stack of prefixes train as the plain
-// ones do, it is said, and no checkpoint has the prefixes.
+// Weights under a wrapper's key and a stack of prefixes train as the plain ones do, it
+// is said, and no checkpoint has the prefixes (D10, karpathy/nanoGPT#325).
 func TestInitPeelsWrappers(t *testing.T) {
 	weight, bias := initialWeights(t)
 	plain := t.TempDir()
@@ -72,6 +72,8 @@ func TestInitPeelsWrappers(t *testing.T) {
 	}
 }
 
+// Weights that do not fit are refused with all that differs, before anything is trained
+// (D11, pytorch/pytorch#8282).
 func TestInitThatDoesNotFitIsRefused(t *testing.T) {
 	weight, bias := initialWeights(t)
 	for name, tc := range map[string]struct {
@@ -138,8 +140,8 @@ func TestSkipAndAllowMissingSayWhatTheyLeft(t *testing.T) {
 	}
 }
 
-// D02: a checkpoint whose optimizer and weights were saved on GPUs resumes as
-// the same one saved on the CPU, and one line says so.
+// A checkpoint whose optimizer and weights were saved on GPUs resumes as the same one
+// saved on the CPU, and one line says so (D02, pytorch/pytorch#15541).
 func TestForeignTagsResumeAndAreSaidOnce(t *testing.T) {
 	from := copyDir(t, testdata("regression-w2", "checkpoint-4"))
 	path := filepath.Join(from, hf.OptimizerFile)

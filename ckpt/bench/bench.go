@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -21,6 +22,10 @@ type Options struct {
 	Python string
 	// NoTorch says why Python is "".
 	NoTorch string
+	// Hold is the command of a process that calls [Hold] with its standard streams,
+	// and Processes how many of them load the file at once, for each [Host].
+	Hold      func(ctx context.Context, path string) *exec.Cmd
+	Processes []int
 	// Progress, if not nil, is told how many bytes of all are read and written.
 	Progress func(done, total int64)
 }
@@ -52,7 +57,9 @@ type Result struct {
 	Torch      string    `json:"torch,omitempty"`         // its version
 	Skipped    string    `json:"torch_skipped,omitempty"` // why there is no torch
 	Measures   []Measure `json:"measures"`
-	Ratios     Ratios    `json:"ratios"`
+	// Hosts are one for each of [Options.Processes]; nil where the system does not tell.
+	Hosts  []*Host `json:"hosts,omitempty"`
+	Ratios Ratios  `json:"ratios"`
 }
 
 // Ratios compare; each is 0 where one side was not measured.
@@ -120,6 +127,15 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, err
 	}
 	r.collect(ops)
+	for _, n := range o.Processes {
+		host, err := measureHost(ctx, o.Hold, filepath.Join(dir, "state.pt"), n, s.bytes)
+		if err != nil {
+			return nil, err
+		}
+		if host != nil {
+			r.Hosts = append(r.Hosts, host)
+		}
+	}
 	return r, nil
 }
 
@@ -184,8 +200,8 @@ func ours(dir string, s *state) ([]*operation, error) {
 		}
 	}
 	return []*operation{
-		{Measure{Who: "rejoin", Operation: "open", How: "torch file"}, nil, local(func() error { return openTorch(torch, nil) })},
-		read("torch file", func() error { return openTorch(torch, buffers.read) }),
+		{Measure{Who: "rejoin", Operation: "open", How: "torch file"}, nil, local(func() error { return openTorch(torch, nil, nil) })},
+		read("torch file", func() error { return openTorch(torch, buffers.read, nil) }),
 		read("safetensors", func() error { return openSafe(safe, buffers.read) }),
 		write("rejoin", "torch file", "ours.pt", saveTorch),
 		write("rejoin", "safetensors", "ours.safetensors", saveSafe),

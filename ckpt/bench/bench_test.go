@@ -4,13 +4,74 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"rejoin/tensor"
 )
+
+// holdKey makes the test binary a process that holds a file.
+const holdKey = "REJOIN_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(holdKey); path != "" {
+		if err := Hold(path, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// holding is the test binary, as a process that holds a file.
+func holding(ctx context.Context, path string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), holdKey+"="+path)
+	return cmd
+}
+
+// Ranks of a host that load a checkpoint take one copy of its pages, however
+// many they are, beside what each has loaded (D24, deepspeedai/DeepSpeed#1956).
+func TestHostSharesPages(t *testing.T) {
+	emptyTemp(t)
+	const size = 30_000_000
+	r, err := Run(t.Context(), Options{Bytes: size, Rounds: 1, Processes: []int{1, 2, 4}, Hold: holding})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Hosts) == 0 && runtime.GOOS != "linux" {
+		t.Skip("this system does not tell the memory of processes")
+	}
+	if len(r.Hosts) != 3 {
+		t.Fatalf("%d hosts", len(r.Hosts))
+	}
+	for _, h := range r.Hosts {
+		t.Logf("%+v", *h)
+		const each = 4 << 20 // of a process, whatever the file's size
+		if h.Shared < r.StateBytes/2 || float64(h.Shared) > 1.05*float64(r.StateBytes) {
+			t.Errorf("%d processes keep %d bytes of the file in memory, expected about the state's %d", h.Processes, h.Shared, r.StateBytes)
+		}
+		if raceDetector {
+			continue // its own memory is several times the program's
+		}
+		if own := int64(h.Processes) * (r.StateBytes + each); h.Own > own || h.BesideOfState > 1.05+float64(h.Processes)*each/size {
+			t.Errorf("%d processes have %d bytes of their own, expected at most %d; beside %.2f × the state", h.Processes, h.Own, own, h.BesideOfState)
+		}
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text, nil); err != nil || !strings.Contains(text.String(), "loaded by 4 process(es) at once") {
+		t.Errorf("%v:\n%s", err, text.String())
+	}
+	if _, err := measureHost(t.Context(), holding, "no.pt", 2, 1); err == nil || !strings.Contains(err.Error(), "no.pt") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
 
 // emptyTemp gives the benchmark a temporary directory that must end up empty.
 func emptyTemp(t *testing.T) {

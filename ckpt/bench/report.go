@@ -83,6 +83,12 @@ func (r *Result) WriteText(w io.Writer, heading func(string) string) error {
 			}
 		}
 	}
+	for _, h := range r.Hosts {
+		if _, err := fmt.Fprintf(w, "loaded by %d process(es) at once: %s of their own, %s of the file in memory; beside what they loaded %.2f × the state\n",
+			h.Processes, bytesize.Format(h.Own), bytesize.Format(h.Shared), h.BesideOfState); err != nil {
+			return err
+		}
+	}
 	if r.Skipped != "" {
 		_, err := fmt.Fprintf(w, "torch: skipped: %s\n", r.Skipped)
 		return err

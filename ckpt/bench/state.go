@@ -94,8 +94,9 @@ func (b *buffers) read(t *tensor.Tensor) error {
 	return t.ReadFloat32(into)
 }
 
-// openTorch opens the file and, unless it is nil, calls each with its tensors.
-func openTorch(path string, each func(*tensor.Tensor) error) error {
+// openTorch opens the file and, unless they are nil, calls each with its tensors,
+// and then with the file still open.
+func openTorch(path string, each func(*tensor.Tensor) error, then func() error) error {
 	f, err := torchfile.Open(path, torchfile.Options{})
 	if err != nil {
 		return err
@@ -104,7 +105,10 @@ func openTorch(path string, each func(*tensor.Tensor) error) error {
 	if each == nil {
 		return nil
 	}
-	return tensors(f.Object(), each)
+	if err := tensors(f.Object(), each); err != nil || then == nil {
+		return err
+	}
+	return then()
 }
 
 // tensors calls each with the tensors in v, which generate has made.

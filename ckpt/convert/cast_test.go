@@ -58,7 +58,8 @@ func TestCastsAsTorchDoes(t *testing.T) {
 	check(math.NaN(), tensor.Float16, 0x7e00)
 }
 
-// D06: what is called exact reads back as the same value, for every value.
+// What is called exact reads back as the same value, for every value
+// (D06, huggingface/candle#2875).
 func TestWideningIsExact(t *testing.T) {
 	from := []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float8E4M3FN, tensor.Float8E5M2, tensor.Float8E4M3FNUZ, tensor.Float8E5M2FNUZ, tensor.Float8E8M0FNU}
 	for _, d := range from {

@@ -79,7 +79,8 @@ func TestWholeFilesAreKept(t *testing.T) {
 	}
 }
 
-// D08: a tie is kept once, recorded, and rebuilt; the round trip is equal.
+// A tie is kept once, recorded, and rebuilt; the round trip is equal
+// (D08, safetensors/safetensors#98).
 func TestTiesSurviveSafetensors(t *testing.T) {
 	dir := t.TempDir()
 	safe, back := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "back.pt")
@@ -112,7 +113,8 @@ func TestTiesSurviveSafetensors(t *testing.T) {
 	}
 }
 
-// D07, D08: overlapping views are copied apart, with a note, and take only their own bytes.
+// Overlapping views are copied apart, with a note, and take only their own bytes
+// (D07, pytorch/pytorch#40157; D08, safetensors/safetensors#98).
 func TestOverlappingViewsAreCopied(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "v.safetensors")
 	r := run(t, "testdata/views.pt", out, Options{})

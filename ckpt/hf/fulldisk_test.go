@@ -31,7 +31,8 @@ func saveUnderLimit(dir string) {
 	fmt.Println(errors.As(err, &space), err)
 }
 
-// The kernel itself refuses to write on: the same path as a full disk's.
+// The kernel itself refuses to write on: the same path as a full disk's
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestRefusedByTheSystem(t *testing.T) {
 	dir := saved(t, 4, 1)
 	before := digestOf(t, filepath.Join(dir, "checkpoint-4"))

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// Every single call that a save makes to the file system fails once, or is the
-// last one of its process. Whatever the call, the older checkpoint stays, the
-// saved one is the old or the new whole one, and the next save works.
+// Every single call that a save makes to the file system fails once, or is the last one
+// of its process. Whatever the call, the older checkpoint stays, the saved one is the
+// old or the new whole one, and the next save works
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestEveryFaultLeavesAWholeCheckpoint(t *testing.T) {
 	for _, scenario := range []struct {
 		name       string

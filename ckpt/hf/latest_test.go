@@ -34,6 +34,8 @@ func makeRun(t *testing.T) string {
 	return dir
 }
 
+// The newest complete checkpoint is taken, by number, and each that is passed over has
+// its reason, in a line (D20, huggingface/transformers#35782).
 func TestLatest(t *testing.T) {
 	dir := makeRun(t)
 	path, skipped, err := Latest(dir)
@@ -62,6 +64,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
+// A checkpoint of the Trainer's, which has no manifest, is complete only if all its
+// files are whole (D20, huggingface/transformers#35782).
 func TestLatestWithoutManifests(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -112,6 +116,7 @@ func TestLatestOfNothing(t *testing.T) {
 	}
 }
 
+// Steps are numbers: 10000 comes after 9900 (D21, huggingface/transformers#26961).
 func TestLatestGoesByNumber(t *testing.T) {
 	dir := t.TempDir()
 	for _, step := range []int{10000, 9900, 99} {

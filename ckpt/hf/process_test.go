@@ -49,8 +49,8 @@ func stopAt(at, dir string) {
 	fmt.Println("not stopped:", err)
 }
 
-// A real process is killed by SIGKILL: the kernel gives up its lock, and the
-// next run finds whole checkpoints and clears the rest.
+// A real process is killed by SIGKILL: the kernel gives up its lock, and the next run
+// finds whole checkpoints and clears the rest (D19, Lightning-AI/pytorch-lightning#688).
 func TestKilledProcess(t *testing.T) {
 	old, fresh := saved(t, 4, 1), saved(t, 4, 2)
 	trace := &faultDisk{noExchange: true}

@@ -70,6 +70,8 @@ func TestRandomStateTravels(t *testing.T) {
 	}
 }
 
+// numpy's part of a random state is read in numpy 1's and numpy 2's spelling, and
+// written as it was (D30, deepmodeling/deepmd-kit#4147).
 func TestRandomStateKeepsNumpysSpelling(t *testing.T) {
 	r := NewRandomState(make([]byte, CPUStateSize), 1, 2)
 	array := r.Numpy.(*pyobj.Tuple).Items[1].(*pyobj.NDArray)

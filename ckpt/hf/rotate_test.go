@@ -29,7 +29,8 @@ func baseNames(paths []string) (out []string) {
 	return out
 }
 
-// Which go depends on steps, the newest written and the best alone.
+// Which go depends on steps, the newest written and the best alone
+// (D21, huggingface/transformers#26961).
 func TestSurplus(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
@@ -66,8 +67,8 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// The newest checkpoint has the oldest time, or all times are equal (a copy, a
-// file server's clock): the order is that of steps. huggingface/transformers#26961.
+// The newest checkpoint has the oldest time, or all times are equal (a copy, a file
+// server's clock): the order is that of steps (D21, huggingface/transformers#26961).
 func TestRotationDoesNotLookAtTimes(t *testing.T) {
 	long := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, timeOf := range map[string]func(i int) time.Time{
@@ -150,7 +151,8 @@ func TestRotationThroughLinks(t *testing.T) {
 	}
 }
 
-// Nothing goes before the newest is known to be whole.
+// Nothing goes before the newest is known to be whole
+// (D21, huggingface/transformers#26961).
 func TestRotationVerifiesBeforeItRemoves(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{
 		"cut":     func(dir string) error { return os.Truncate(filepath.Join(dir, "checkpoint-6", OptimizerFile), 700) },
@@ -173,7 +175,8 @@ func TestRotationVerifiesBeforeItRemoves(t *testing.T) {
 	}
 }
 
-// The best one is found by where it is, by its name in a moved run, or not at all.
+// The best one is found by where it is, by its name in a moved run, or not at all
+// (D22, huggingface/transformers#48315).
 func TestFindBest(t *testing.T) {
 	dir, other := runWith(t, "моя run", 2, 4), runWith(t, "other", 4, 7)
 	for _, tc := range []struct{ stored, want string }{

@@ -107,7 +107,7 @@ func compareOthers(t *testing.T, r *inspect.Report, want map[string]string) {
 	}
 }
 
-// D02: foreign tags are shown, and summed up in one line.
+// Foreign tags are shown, and summed up in one line (D02, pytorch/pytorch#15541).
 func TestForeignTags(t *testing.T) {
 	r := report(t, "testdata/raw-ddp-w2/checkpoint_epoch_1.pth", inspect.Options{})
 	if want := "16 of 16 storages were saved on other devices (cuda:0 × 8, cuda:1 × 8)"; r.ForeignTags != want {
@@ -119,7 +119,8 @@ func TestForeignTags(t *testing.T) {
 	}
 }
 
-// D07: a view takes fewer bytes than its storage, which is counted once.
+// A view takes fewer bytes than its storage, which is counted once
+// (D07, pytorch/pytorch#40157).
 func TestViewedAndStoredBytes(t *testing.T) {
 	parent := &tensor.Storage{Data: make([]byte, 4*10000)}
 	view := func(offset int, shape, stride []int) *tensor.Tensor {
@@ -149,7 +150,7 @@ func TestViewedAndStoredBytes(t *testing.T) {
 	}
 }
 
-// D13: every form that a step count has had is read.
+// Every form that a step count has had is read (D13, pytorch/pytorch#74424).
 func TestStepsInEveryForm(t *testing.T) {
 	cell := func(d tensor.DType, raw ...byte) *tensor.Tensor {
 		return &tensor.Tensor{DType: d, Storage: &tensor.Storage{Data: raw}}
@@ -282,8 +283,8 @@ func ExampleReport_WriteText() {
 	// 504 B in 2 tensors, 126 elements; 252 B stored
 }
 
-// D06: a dtype that is not known hides nothing: it is listed, hashed, and
-// compared as bytes.
+// A dtype that is not known hides nothing: it is listed, hashed, and compared as bytes
+// (D06, huggingface/candle#2875).
 func TestUnknownDType(t *testing.T) {
 	header := `{"odd":{"dtype":"F4","shape":[4],"data_offsets":[0,2]},"w":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`
 	for len(header)%8 != 0 {

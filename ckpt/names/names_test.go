@@ -85,8 +85,8 @@ func TestFindMatches(t *testing.T) {
 	}
 }
 
-// D10, D11: mixed prefixes, broadcastable shapes and files of another model are
-// refused with everything listed.
+// Mixed prefixes, broadcastable shapes and files of another model are refused with
+// everything listed (D10, karpathy/nanoGPT#325; D11, pytorch/pytorch#8282).
 func TestFindListsEverythingThatDoesNotFit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file  []string

@@ -140,6 +140,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// A dtype that is not known hides none of the others (D06, huggingface/candle#2875).
 func TestUnknownDTypesDoNotHideTheRest(t *testing.T) {
 	header := `{"new":{"dtype":"F2_NEW","shape":[3],"data_offsets":[4,5]},"f4":{"dtype":"F4","shape":[2],"data_offsets":[5,6]},` +
 		`"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`

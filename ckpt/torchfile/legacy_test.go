@@ -186,7 +186,8 @@ func TestTarRefuses(t *testing.T) {
 	}
 }
 
-// D05: the file ends as an empty zip file does, and others take it for one.
+// The file ends as an empty zip file does, and others take it for one
+// (D05, pytorch/pytorch#25214).
 func TestLegacyThatLooksLikeZip(t *testing.T) {
 	const path = "testdata/zoo/legacy_looks_like_zip.pt"
 	z, err := zip.OpenReader(path)
@@ -214,8 +215,9 @@ func hashes(tensors map[string]seen) map[string]string {
 	return out
 }
 
-// D01: a CPU is named in many ways, with a number or without, and a file of
-// either container loads by each, where torch's own rules refuse a number.
+// A CPU is named in many ways, with a number or without, and a file of either container
+// loads by each, where torch's own rules refuse a number
+// (D01, SeungjunNah/DeepDeblur-PyTorch#28).
 func TestEveryNameOfTheCPU(t *testing.T) {
 	for _, path := range []string{"testdata/zoo/tag_cpu_0.pt", "testdata/zoo/state_dict.pt", "testdata/zoo/legacy.pt"} {
 		for _, location := range []string{"cpu", "cpu:0"} {

@@ -87,6 +87,8 @@ func TestPlainArchive(t *testing.T) {
 	}
 }
 
+// Each damage is told in plain words, with its kind, and no file is taken for another
+// format (D03, sml2h3/dddd_trainer#36; D04, huggingface/transformers#8497).
 func TestDamage(t *testing.T) {
 	whole, err := os.ReadFile("testdata/trainer/optimizer.pt")
 	if err != nil {

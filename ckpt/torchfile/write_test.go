@@ -84,6 +84,8 @@ func recordSizes(f *File) map[string]int {
 	return sizes
 }
 
+// A view of a large storage is written with its own elements alone, unless another view
+// shares them (D07, pytorch/pytorch#40157).
 func TestViewsAreCompact(t *testing.T) {
 	rows := view(counting(10000), 5, []int{2, 3}, []int{10, 1})
 	shared := counting(100)
@@ -257,7 +259,8 @@ func sparseArchive(t *testing.T, size int) string {
 	return path
 }
 
-// A file of 6 GiB opens and gives its last elements in constant memory.
+// A file of 6 GiB opens and gives its last elements in constant memory
+// (D09, pytorch/pytorch#717).
 func TestSparseFileBeyond4GiB(t *testing.T) {
 	path := sparseArchive(t, 6<<30)
 	var before, after runtime.MemStats
@@ -282,7 +285,8 @@ func TestSparseFileBeyond4GiB(t *testing.T) {
 	}
 }
 
-// D09: what lies beyond 2 GiB and 4 GiB of a storage is read as it was written.
+// What lies beyond 2 GiB and 4 GiB of a storage is read as it was written
+// (D09, pytorch/pytorch#717).
 func TestElementsBeyond2GiB(t *testing.T) {
 	for _, size := range []int{2_200 << 20, 4_300 << 20} {
 		path := sparseArchive(t, size)

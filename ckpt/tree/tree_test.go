@@ -80,7 +80,8 @@ func TestWalkEnds(t *testing.T) {
 	}
 }
 
-// D30: numpy's scalars and arrays are plain values, in either spelling.
+// Scalars and arrays of numpy's are plain values, in either spelling
+// (D30, deepmodeling/deepmd-kit#4147).
 func TestReprIsPythons(t *testing.T) {
 	for want, v := range map[string]any{
 		"None": nil, "True": true, "False": false, "7": int64(7), "1180591620717411303424": new(big.Int).Lsh(big.NewInt(1), 70),

@@ -62,7 +62,8 @@ func TestWholeCheckpointIsOK(t *testing.T) {
 	}
 }
 
-// D03, D04 and their like: each damage is one problem of its file, with the next step.
+// Each damage is one problem of its file, with the next step
+// (D03, sml2h3/dddd_trainer#36; D04, huggingface/transformers#8497).
 func TestDamage(t *testing.T) {
 	lfs := "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4321\n"
 	for name, tc := range map[string]struct {
@@ -70,7 +71,10 @@ func TestDamage(t *testing.T) {
 		damage func(path string) error
 		says   []string
 	}{
-		"a Git-LFS stub":      {"model.safetensors", replace(lfs), []string{"of 4321 bytes", "git lfs pull"}},
+		"a Git-LFS stub": {"model.safetensors", replace(lfs), []string{"of 4321 bytes", "git lfs pull"}},
+		"a stub of another name": {"pytorch_model.bin", func(path string) error {
+			return errors.Join(os.Remove(filepath.Join(filepath.Dir(path), "model.safetensors")), replace(lfs)(path))
+		}, []string{"of 4321 bytes with sha256:4d7a", "git lfs pull"}},
 		"cut":                 {"optimizer.pt", truncate(-22), []string{"truncated", "end record is missing"}},
 		"half":                {"optimizer.pt", truncate(1000), []string{"truncated"}},
 		"empty":               {"scheduler.pt", truncate(0), []string{"empty"}},

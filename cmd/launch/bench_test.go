@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -14,11 +15,14 @@ func TestBenchCheckpoint(t *testing.T) {
 	if e.stderr != "" {
 		t.Errorf("progress where there is no terminal:\n%s", e.stderr)
 	}
-	e = run(t, "bench", "checkpoint", "--size", "1", "--rounds", "1", "--json")
+	e = run(t, "bench", "checkpoint", "--size", "1", "--rounds", "1", "--procs", "1,2", "--json")
 	e.wants(t, 0)
 	var result map[string]any
 	if err := json.Unmarshal([]byte(e.stdout), &result); err != nil {
 		t.Fatalf("%v:\n%s", err, e.stdout)
+	}
+	if hosts, _ := result["hosts"].([]any); runtime.GOOS == "linux" && len(hosts) != 2 {
+		t.Errorf("hosts of 1 and 2 processes: %v", hosts)
 	}
 	for _, key := range []string{"state_bytes", "tensors", "rounds", "torch_skipped", "measures", "ratios"} {
 		if _, ok := result[key]; !ok {
@@ -32,6 +36,7 @@ func TestBenchExitCodes(t *testing.T) {
 		"bench checkpoint --size 0":    "--size: found 0 MB",
 		"bench checkpoint --size x":    "size",
 		"bench checkpoint --rounds 0":  "--rounds: found 0",
+		"bench checkpoint --procs 2,0": "--procs: found 0",
 		"bench checkpoint a":           "a",
 		"bench nothing":                "nothing",
 		"bench checkpoint --size=-200": "expected 1 to",

@@ -2,4 +2,4 @@
 
 package main
 
-const raceFlag = "-race=false"
+const raceFlag = noRace

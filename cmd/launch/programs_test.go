@@ -16,6 +16,8 @@ import (
 	"time"
 )
 
+const noRace = "-race=false"
+
 // bin is where TestMain put launch and worker, built as users build them.
 var bin string
 
@@ -45,11 +47,33 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	build := exec.CommandContext(context.Background(), "go", "build", raceFlag, "-o", bin+string(filepath.Separator), "rejoin/cmd/launch", "rejoin/cmd/worker")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, errors.New("building the programs: " + err.Error() + "\n" + string(out))
+	if err := build(bin, raceFlag); err != nil {
+		return 1, err
 	}
 	return m.Run(), nil
+}
+
+func build(dir, raceFlag string) error {
+	cmd := exec.CommandContext(context.Background(), "go", "build", raceFlag, "-o", dir+string(filepath.Separator), "rejoin/cmd/launch", "rejoin/cmd/worker")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return errors.New("building the programs: " + err.Error() + "\n" + string(out))
+	}
+	return nil
+}
+
+// withoutRaceDetector gives this test programs whose memory is their own: the
+// race detector's is many times theirs.
+func withoutRaceDetector(t *testing.T) {
+	t.Helper()
+	if raceFlag == noRace {
+		return
+	}
+	before := bin
+	bin = t.TempDir()
+	t.Cleanup(func() { bin = before })
+	if err := build(bin, noRace); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // hangTime is far beyond what any program here takes, and within the test
@@ -76,9 +100,15 @@ type running struct {
 // commands run.
 func start(t *testing.T, args ...string) *running {
 	t.Helper()
+	return startProgram(t, filepath.Join(bin, "launch"), args...)
+}
+
+// startProgram is start for a program that becomes launch.
+func startProgram(t *testing.T, program string, args ...string) *running {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangTime)
 	t.Cleanup(cancel)
-	r := &running{cmd: exec.CommandContext(ctx, filepath.Join(bin, "launch"), args...), lines: make(chan string, 1<<16), begun: time.Now()}
+	r := &running{cmd: exec.CommandContext(ctx, program, args...), lines: make(chan string, 1<<16), begun: time.Now()}
 	r.cmd.Dir = filepath.Join("..", "..")
 	r.cmd.Stderr = &r.stderr
 	out, err := r.cmd.StdoutPipe()

@@ -99,7 +99,8 @@ func TestTerminatedWorkerStopsAllInGoodOrder(t *testing.T) {
 	run(t, "--nproc", "3", "resume", out, "--max-steps", "1").wants(t, 0, "nothing left to do")
 }
 
-// A disk that is full stops the run with numbers, and leaves the checkpoints.
+// A disk that is full stops the run with numbers, and leaves the checkpoints
+// (D19, Lightning-AI/pytorch-lightning#688).
 func TestFullDiskEndToEnd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small file system takes root")

@@ -17,6 +17,20 @@ func numpyPickle(module, order, shape, data string) string {
 		"cnumpy\ndtype\nU\x02u4\x89\x88\x87R(K\x03U\x01" + order + "NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89B" + size + data + "tb."
 }
 
+// numpy's own numbers are values, in the spelling of numpy 1 and of numpy 2, and
+// nothing is run for them (D30, deepmodeling/deepmd-kit#4147).
+func TestNumpyScalar(t *testing.T) {
+	for _, module := range numpyModules {
+		// {"lr": np.float64(0.1)}
+		in := "\x80\x02}U\x02lrc" + module + "\nscalar\ncnumpy\ndtype\nU\x02f8\x89\x88\x87RC\x08\x9a\x99\x99\x99\x99\x99\xb9\x3f\x86Rs."
+		lr, _ := load(t, in, Options{}).(*pyobj.Dict).Get("lr")
+		if f, err := pyobj.AsFloat(lr); err != nil || f != 0.1 {
+			t.Errorf("%s: %#v is %v, %v; expected 0.1", module, lr, f, err)
+		}
+	}
+}
+
+// (D30, deepmodeling/deepmd-kit#4147): a random state's array, likewise.
 func TestNumpyArray(t *testing.T) {
 	data := "\x01\x00\x00\x00\x02\x00\x00\x00"
 	for _, module := range numpyModules {
