@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"rejoin/collective/shm"
 	"rejoin/collective/wire"
 )
 
@@ -29,17 +30,20 @@ type link struct {
 	ended  chan struct{}      // closed when err is set
 	stream grpc.ClientStream
 	err    error
+	share  bool        // offer the peer to share memory
+	shared *shm.Writer // that memory, nil if it is not shared; set with stream
 
 	closeOnce sync.Once
 	mu        sync.Mutex
 	raw       net.Conn // below conn
 }
 
-// newLink returns a link and the context of its stream, which run wants.
-func newLink(rank int, addr string, options []grpc.DialOption) (*link, context.Context, error) {
+// newLink returns a link and the context of its stream, which run wants. The
+// link offers the peer to share memory if share is set.
+func newLink(rank int, addr string, share bool, options []grpc.DialOption) (*link, context.Context, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{
-		rank: rank, addr: addr, cancel: cancel,
+		rank: rank, addr: addr, cancel: cancel, share: share,
 		turn: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.turn <- struct{}{}
@@ -80,7 +84,12 @@ func (l *link) cut() {
 // end.
 func (l *link) run(ctx context.Context, timeout time.Duration) error {
 	defer l.cancel()
-	l.err = l.open(ctx, timeout)
+	memory := l.memory()
+	if memory != nil {
+		defer memory.Close()
+		ctx = metadata.AppendToOutgoingContext(ctx, keyShared, memory.Offer())
+	}
+	l.err = l.open(ctx, timeout, memory)
 	if l.err == nil {
 		l.err = l.watch()
 	}
@@ -94,12 +103,12 @@ func (l *link) run(ctx context.Context, timeout time.Duration) error {
 // open connects and waits until the peer has accepted the stream. It is the
 // peer's header that commits the stream: without it gRPC would keep every
 // payload for a retry.
-func (l *link) open(ctx context.Context, timeout time.Duration) error {
+func (l *link) open(ctx context.Context, timeout time.Duration, memory *shm.Writer) error {
 	late := errors.New("no answer")
 	timer := time.AfterFunc(timeout, l.cancel)
+	var accepted metadata.MD
 	stream, err := l.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+service+"/"+method)
 	if err == nil {
-		var accepted metadata.MD
 		if accepted, err = stream.Header(); err == nil && len(accepted.Get(keyRank)) == 0 {
 			err = stream.RecvMsg(new(incoming)) // refused: the status says why
 		}
@@ -114,6 +123,7 @@ func (l *link) open(ctx context.Context, timeout time.Duration) error {
 		return fmt.Errorf("connecting to %s: %w", l.addr, err)
 	}
 	l.stream = stream
+	l.shared = l.agreed(memory, accepted)
 	close(l.ready)
 	return nil
 }
