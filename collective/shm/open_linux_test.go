@@ -86,3 +86,25 @@ func TestNoDescriptorStaysOpen(t *testing.T) {
 	}
 	r.Close()
 }
+
+// Under ulimit -f, which counts for memory objects too, no region is made; the
+// SIGXFSZ that the kernel sends for trying does not end a Go program.
+func TestFileSizeLimit(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: RegionBytes - 1, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Create()
+	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); e != nil {
+		t.Fatal(e)
+	}
+	if err == nil {
+		w.Close()
+		t.Error("a region was made")
+	} else if !errors.Is(err, unix.EFBIG) {
+		t.Errorf("got %v, want EFBIG", err)
+	}
+}
