@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,6 +34,7 @@ type link struct {
 	share  bool        // offer the peer to share memory
 	shared *shm.Writer // that memory, nil if it is not shared; set with stream
 
+	givenUp   atomic.Bool // by a send whose operation ended
 	closeOnce sync.Once
 	mu        sync.Mutex
 	raw       net.Conn // below conn
@@ -81,7 +83,7 @@ func (l *link) cut() {
 }
 
 // run opens the stream and returns why it ended, nil if the peer read it to the
-// end.
+// end or it was given up: the operation that did so knows a better reason.
 func (l *link) run(ctx context.Context, timeout time.Duration) error {
 	defer l.cancel()
 	memory := l.memory()
@@ -93,8 +95,11 @@ func (l *link) run(ctx context.Context, timeout time.Duration) error {
 	if l.err == nil {
 		l.err = l.watch()
 	}
+	if l.givenUp.Load() {
+		l.err = errBroken
+	}
 	close(l.ended)
-	if errors.Is(l.err, io.EOF) {
+	if errors.Is(l.err, io.EOF) || errors.Is(l.err, errBroken) {
 		return nil
 	}
 	return l.err
@@ -153,7 +158,10 @@ func (l *link) send(ctx context.Context, m *wire.Message) error {
 		return err
 	}
 	defer func() { l.turn <- struct{}{} }()
-	stop := context.AfterFunc(ctx, l.cancel)
+	stop := context.AfterFunc(ctx, func() {
+		l.givenUp.Store(true)
+		l.cancel()
+	})
 	err := l.stream.SendMsg(m)
 	if !stop() && err != nil {
 		return errBroken

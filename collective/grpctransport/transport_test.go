@@ -259,6 +259,27 @@ func TestNoGoroutineOutlivesItsGroup(t *testing.T) {
 	}
 }
 
+// A peer that takes nothing fills the shared memory, then its mailbox and the
+// connection's window; the sender's deadline holds all the same.
+func TestFullBuffersKeepTheDeadline(t *testing.T) {
+	for _, network := range []string{"local", "grpc"} {
+		t.Run(network, func(t *testing.T) {
+			gs := groups(t, 2, network, func(c *collective.Config) { c.Timeout, c.Grace = time.Second, 50*time.Millisecond })
+			if err := errors.Join(each(t, gs, func(ctx context.Context, g *collective.Group) error { return g.Barrier(ctx) })...); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			var late *collective.DeadlineError
+			if err := gs[0].Broadcast(t.Context(), make([]byte, 100<<20), 0); !errors.As(err, &late) || late.Rank != 1 {
+				t.Errorf("got %v, want a DeadlineError of rank 1", err)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
 // Shared memory changes no bit, and groups of one process do not meet in it.
 func TestSameBitsWithAndWithoutSharedMemory(t *testing.T) {
 	for _, size := range []int{2, 3, 4} {
