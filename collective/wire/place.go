@@ -13,7 +13,7 @@ const PlaceLen = 12
 // in the payload's stead in a message whose header says Shared.
 type Place struct {
 	Slot uint32 // which part of the memory
-	Turn uint32 // the how manieth use of it, from 1, modulo 2^32
+	Turn uint32 // the number of this use of it, from 1, modulo 2^32
 	Len  uint32 // bytes
 }
 
