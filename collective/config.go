@@ -83,6 +83,9 @@ type Transport interface {
 	// Start begins to deliver to r, and to connect. It is called once, before
 	// any Send, and does not wait for peers.
 	Start(r Receiver) error
+	// Outgoing returns a message to fill and to send to that rank, or to release;
+	// its payload is n bytes, uninitialised and aligned to 8. It does not wait.
+	Outgoing(to int, h wire.Header, n int) *wire.Message
 	// Send passes m on and returns when it is under way; it owns m, also on an
 	// error. If ctx ends first, the connection to that rank is given up. It may
 	// be called from several goroutines.

@@ -2,11 +2,11 @@ package collective
 
 import (
 	"encoding/binary"
-	"math"
 	"unsafe"
 
 	"rejoin/collective/plan"
 	"rejoin/collective/wire"
+	"rejoin/kernel"
 )
 
 // octets is an operand of bytes, which are copied and never added.
@@ -30,7 +30,8 @@ func (o octets) combine(how plan.Combine, pieces [][]byte, r plan.Range, store b
 
 // floats is an operand of float32. Own values count multiplied by scale until
 // something is stored over them; a plan reads no element after storing it if
-// the scale is not 1.
+// the scale is not 1. A sum's NaN is always the same one, so that all ranks get
+// the same bits.
 type floats struct {
 	own   []float32
 	scale float32
@@ -59,7 +60,7 @@ func (f *floats) combine(how plan.Combine, pieces [][]byte, r plan.Range, store 
 		n += len(got)
 		switch how {
 		case plan.AddLeft, plan.AddRight:
-			add(to, got, own, f.scale)
+			kernel.AddScaled(to, got, own, f.scale)
 		case plan.Replace:
 			copy(to, got)
 		case plan.Own:
@@ -72,38 +73,13 @@ func (f *floats) combine(how plan.Combine, pieces [][]byte, r plan.Range, store 
 	toLittle(dst)
 }
 
-// add is dst = got + own·scale, each operation rounded to float32: the
-// conversion keeps the compiler from fusing them. Addition commutes, except in
-// which operand's NaN it returns, and that is the compiler's choice; so that
-// all ranks get the same bits, every NaN becomes the same one.
-func add(dst, got, own []float32, scale float32) {
-	own, dst = own[:len(got)], dst[:len(got)]
-	if scale == 1 {
-		for i, v := range got {
-			s := v + own[i]
-			if s != s {
-				s = nan
-			}
-			dst[i] = s
-		}
-		return
-	}
-	for i, v := range got {
-		s := v + float32(own[i]*scale)
-		if s != s {
-			s = nan
-		}
-		dst[i] = s
-	}
-}
-
-// nan is the NaN that arithmetic on x86 and Arm makes by default.
-var nan = math.Float32frombits(0x7fc00000)
-
+// scaleInto is dst = src·scale, a part at a time that the nearest cache holds.
 func scaleInto(dst, src []float32, scale float32) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = v * scale
+	const part = 4 << 10 // elements
+	for len(src) > 0 {
+		n := copy(dst[:min(part, len(dst))], src)
+		kernel.Scale(dst[:n], scale)
+		dst, src = dst[n:], src[n:]
 	}
 }
 

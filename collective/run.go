@@ -118,7 +118,7 @@ func (g *Group) run(ctx context.Context, fp wire.Fingerprint, steps plan.Steps, 
 			in = m
 		}
 		if s.To != plan.Nobody {
-			out = wire.NewOutgoing(wire.Header{
+			out = g.cfg.Transport.Outgoing(s.To, wire.Header{
 				Kind: wire.Data, Fingerprint: fp, Tag: s.SendTag, From: uint32(g.cfg.Rank),
 				Lo: uint64(s.Range.Lo), Hi: uint64(s.Range.Hi),
 			}, s.Range.Len()*size)

@@ -29,6 +29,11 @@ func reluBackwardAVX2(dx []float32, dy []float32, y []float32)
 //go:noescape
 func addAVX2(dst []float32, x []float32)
 
+// addScaledAVX2 is addScaledGeneric for whole vectors; nan is the NaN to write.
+//
+//go:noescape
+func addScaledAVX2(dst []float32, x []float32, y []float32, a float32, nan float32)
+
 // axpyAVX2 is axpyGeneric for whole vectors.
 //
 //go:noescape

@@ -174,6 +174,33 @@ check:
 	VZEROUPPER
 	RET
 
+// func addScaledAVX2(dst []float32, x []float32, y []float32, a float32, nan float32)
+// Requires: AVX
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_len+8(FP), AX
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         y_base+48(FP), BX
+	VBROADCASTSS a+72(FP), Y0
+	VBROADCASTSS nan+76(FP), Y1
+	XORQ         SI, SI
+	JMP          check
+
+loop:
+	VMOVUPS   (BX)(SI*4), Y2
+	VMULPS    Y0, Y2, Y2
+	VADDPS    (DX)(SI*4), Y2, Y2
+	VCMPPS    $0x03, Y2, Y2, Y3
+	VBLENDVPS Y3, Y1, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x08, SI
+
+check:
+	CMPQ SI, AX
+	JLT  loop
+	VZEROUPPER
+	RET
+
 // func axpyAVX2(dst []float32, a float32, x []float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-56

@@ -43,3 +43,13 @@ func BenchmarkSoftmaxGrad(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(x)), "ns/element")
 }
+
+func BenchmarkAddScaled(b *testing.B) {
+	const n = 1 << 16
+	r := rand.New(rand.NewPCG(1, 2))
+	x, y := random(r, n), random(r, n)
+	b.SetBytes(4 * n)
+	for b.Loop() {
+		AddScaled(y, x, y, 0.5)
+	}
+}

@@ -23,6 +23,10 @@ func addVectors(dst, x []float32) int {
 	return vectors(len(x), func(i, j int) { addAVX2(dst[i:j], x[i:j]) })
 }
 
+func addScaledVectors(dst, x, y []float32, a float32) int {
+	return vectors(len(x), func(i, j int) { addScaledAVX2(dst[i:j], x[i:j], y[i:j], a, nan32) })
+}
+
 func axpyVectors(dst []float32, a float32, x []float32) int {
 	return vectors(len(x), func(i, j int) { axpyAVX2(dst[i:j], a, x[i:j]) })
 }

@@ -8,6 +8,7 @@ package kernel
 func reluVectors(_, _ []float32) int                      { return 0 }
 func reluBackwardVectors(_, _, _ []float32) int           { return 0 }
 func addVectors(_, _ []float32) int                       { return 0 }
+func addScaledVectors(_, _, _ []float32, _ float32) int   { return 0 }
 func axpyVectors(_ []float32, _ float32, _ []float32) int { return 0 }
 func scaleVectors(_ []float32, _ float32) int             { return 0 }
 func mseGradVectors(_, _, _ []float32, _, _ float32) int  { return 0 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // checkLengths panics unless the slices of op are of equal length.
 func checkLengths(op string, want int, got ...int) {
@@ -55,6 +58,30 @@ func Add(dst, x []float32) {
 func addGeneric(dst, x []float32) {
 	for i, v := range x {
 		dst[i] += v
+	}
+}
+
+// AddScaled writes x + a·y to dst, with two roundings per element: a·y is
+// rounded first. Every NaN becomes the same one, so that the outcome does not
+// depend on which operand is x: of two NaN an addition returns either. dst may
+// be x or y.
+func AddScaled(dst, x, y []float32, a float32) {
+	checkLengths("AddScaled", len(dst), len(x), len(y))
+	done := addScaledVectors(dst, x, y, a)
+	addScaledGeneric(dst[done:], x[done:], y[done:], a)
+}
+
+// nan32 is the NaN that arithmetic on x86 and Arm makes by default.
+var nan32 = math.Float32frombits(0x7fc00000)
+
+// The conversion keeps the compiler from fusing the two operations.
+func addScaledGeneric(dst, x, y []float32, a float32) {
+	for i, v := range x {
+		s := v + float32(a*y[i])
+		if s != s {
+			s = nan32
+		}
+		dst[i] = s
 	}
 }
 

@@ -41,6 +41,8 @@ var kernelCases = []kernelCase{
 	{"relu in place", func(x, _, _, _ []float32, _, _ float32) []float32 { ReLU(x, x); return x }},
 	{"relu backward", func(x, y, z, _ []float32, _, _ float32) []float32 { ReLUBackward(z, x, y); return z }},
 	{"add", func(x, y, _, _ []float32, _, _ float32) []float32 { Add(x, y); return x }},
+	{"add scaled", func(x, y, z, _ []float32, a, _ float32) []float32 { AddScaled(z, x, y, a); return z }},
+	{"add scaled in place", func(x, y, _, _ []float32, _, _ float32) []float32 { AddScaled(y, x, y, 1); return y }},
 	{"axpy", func(x, y, _, _ []float32, a, _ float32) []float32 { Axpy(x, a, y); return x }},
 	{"scale", func(x, _, _, _ []float32, a, _ float32) []float32 { Scale(x, a); return x }},
 	{"mse grad", func(x, y, z, _ []float32, a, b float32) []float32 { MSEGrad(z, x, y, a, b); return z }},

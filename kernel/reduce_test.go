@@ -120,12 +120,37 @@ func TestElementwise(t *testing.T) {
 	sameBits(t, "FillRows", rows, []float32{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3})
 }
 
+// Whatever NaN goes in, from either side, the same one comes out.
+func TestAddScaledMakesOneNaN(t *testing.T) {
+	const n = 21
+	x, y, dst := make([]float32, n), make([]float32, n), make([]float32, n)
+	for i := range x {
+		x[i], y[i] = float32(i), 0.5
+	}
+	x[1], y[2] = math.Float32frombits(0xffc12345), math.Float32frombits(0x7f800001)
+	x[9], y[9] = math.Float32frombits(0x7fffffff), math.Float32frombits(0xffc00000)
+	x[20], y[20] = float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, avx2 := range []bool{false, hasAVX2} {
+		atLevel(avx2, func() { AddScaled(dst, x, y, 3) })
+		for i, v := range dst {
+			want := math.Float32bits(float32(i) + 1.5)
+			if i == 1 || i == 2 || i == 9 || i == 20 {
+				want = 0x7fc00000
+			}
+			if got := math.Float32bits(v); got != want {
+				t.Errorf("avx2 %v, element %d: %08x, want %08x", avx2, i, got, want)
+			}
+		}
+	}
+}
+
 func TestMismatchedLengthsPanic(t *testing.T) {
 	two, three := make([]float32, 2), make([]float32, 3)
 	for name, call := range map[string]func(){
 		"ReLU":           func() { ReLU(two, three) },
 		"ReLUBackward":   func() { ReLUBackward(two, two, three) },
 		"Add":            func() { Add(two, three) },
+		"AddScaled":      func() { AddScaled(three, three, two, 1) },
 		"Axpy":           func() { Axpy(two, 1, three) },
 		"MSEGrad":        func() { MSEGrad(two, three, two, 1, 1) },
 		"SumSquaredDiff": func() { SumSquaredDiff(two, three) },

@@ -13,20 +13,22 @@ import (
 
 	"rejoin/ckpt/bench"
 	"rejoin/harness"
+	"rejoin/launch/jobflags"
 )
 
 // maxBenchMB is the largest checkpoint that is generated, in MB: it is held in
 // memory, several times.
 const maxBenchMB = 1 << 16
 
-func newBench(stdout, stderr io.Writer) *cobra.Command {
+func newBench(job *jobflags.Flags, stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench COMMAND",
 		Short: "Measure this machine, beside torch if it is there",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchCheckpoint(stdout, stderr), newBenchTrain(stdout, stderr), newBenchHold(stdout))
+	cmd.AddCommand(newBenchCheckpoint(stdout, stderr), newBenchTrain(job, stdout, stderr), newBenchHold(stdout))
+	cmd.AddCommand(newBenchAllReduce(job, stdout, stderr), newBenchRank(stdout))
 	return cmd
 }
 

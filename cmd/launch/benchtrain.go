@@ -4,15 +4,17 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"rejoin/harness/trainbench"
+	"rejoin/launch/jobflags"
 )
 
-func newBenchTrain(stdout, stderr io.Writer) *cobra.Command {
+func newBenchTrain(flags *jobflags.Flags, stdout, stderr io.Writer) *cobra.Command {
 	var asJSON bool
-	o := trainbench.Options{WorldSize: 2, Widths: []int{64, 256, 256, 10}, BatchSize: 32, Steps: 500, Rounds: 3}
+	o := trainbench.Options{Widths: []int{64, 256, 256, 10}, BatchSize: 32, Steps: 500, Rounds: 3}
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Race training against torch's DDP over gloo",
@@ -21,11 +23,16 @@ func newBenchTrain(stdout, stderr io.Writer) *cobra.Command {
 number of workers on this machine's CPUs, taking turns. Each side makes a short
 run and a long one; the steps' time is their difference, and the rest is start
 and end, from the command line on.`,
-		Example: `  launch bench train
-  launch bench train --workers 4 --layers 784,1024,1024,10 --batch 64
-  REJOIN_PYTHON=venv/bin/python launch bench train --json | jq .speed_of_torch`,
+		Example: `  launch --nproc 2 bench train
+  launch --nproc 4 bench train --layers 784,1024,1024,10 --batch 64
+  REJOIN_PYTHON=venv/bin/python launch --nproc 2 bench train --json | jq .speed_of_torch`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, err := flags.Resolve(jobflags.Host{Lookup: os.LookupEnv, CPUs: runtime.NumCPU(), Hostname: os.Hostname})
+			if err != nil {
+				return &usageError{err}
+			}
+			o.WorldSize = job.NProc
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
 			}
@@ -33,7 +40,6 @@ and end, from the command line on.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.WorldSize, "workers", o.WorldSize, "`N` worker processes on each side")
 	f.IntSliceVar(&o.Widths, "layers", o.Widths, "`WIDTHS` of the model: inputs, hidden layers, classes")
 	f.IntVar(&o.BatchSize, "batch", o.BatchSize, "`ROWS` of one worker's batch")
 	f.IntVar(&o.Steps, "steps", o.Steps, "`N` updates to time")

@@ -92,8 +92,7 @@ func printNotice(w io.Writer, n trainer.Notice) {
 	fmt.Fprintf(w, "launch: %s%s\n", kind, n.Text)
 }
 
-// runWorkers hosts the rendezvous and runs the workers. Each of the two tells
-// the other which rank has failed.
+// runWorkers runs the workers of a training job, and reports how they ended.
 func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, stderr io.Writer) (err error) {
 	events, err := openEvents(os.LookupEnv)
 	if err != nil {
@@ -104,36 +103,47 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, job)
+	cfg := launch.Config{
+		Program: worker, Stdout: stdout, Stderr: stderr,
+		PeerFailedCodes: []int{workerPeerFailed}, StoppedCode: exitStopped, KillAfter: saveTimeout,
+	}
+	job.Apply(&cfg)
+	report, err := runRanks(ctx, job, cfg, payload, events.watch)
 	if err != nil {
 		return err
+	}
+	return finish(report, job, stderr)
+}
+
+// runRanks hosts the rendezvous and runs a job's ranks. Each of the two tells
+// the other which rank has failed. watch sees the configuration at last.
+func runRanks(ctx context.Context, job jobflags.Job, cfg launch.Config, payload []byte, watch func(*launch.Config)) (*launch.Report, error) {
+	listener, err := listen(ctx, job)
+	if err != nil {
+		return nil, err
 	}
 	signals, stopSignals := launch.Notify()
 	defer stopSignals()
 
-	cfg := launch.Config{
-		Program: worker, Stdout: stdout, Stderr: stderr, Signals: signals,
-		Env:             []string{rendezvous.AddressVariable + "=" + listener.Addr().String()},
-		PeerFailedCodes: []int{workerPeerFailed}, StoppedCode: exitStopped, KillAfter: saveTimeout,
-	}
-	job.Apply(&cfg)
 	var server *rendezvous.Server
+	cfg.Signals = signals
+	cfg.Env = append(cfg.Env, rendezvous.AddressVariable+"="+listener.Addr().String())
 	cfg.OnExit = func(e launch.Exit) {
 		if !e.OK() && e.Code != exitStopped {
 			server.MarkFailed(e.Rank, e.How())
 		}
 	}
-	events.watch(&cfg)
+	watch(&cfg)
 	agent, err := launch.New(cfg)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	server, err = rendezvous.NewServer(rendezvous.ServerConfig{
 		RunID: agent.RunID(), WorldSize: job.NProc, Job: payload, JoinTimeout: job.JoinTimeout,
 		OnFailure: func(f rendezvous.Failure) { reportToAgent(agent, f) },
 	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -141,10 +151,7 @@ func runWorkers(ctx context.Context, job jobflags.Job, payload []byte, stdout, s
 	stopSignals() // from here on a signal ends the launcher, whatever it waits for
 	stop, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := errors.Join(err, server.Stop(stop), <-served); err != nil {
-		return err
-	}
-	return finish(report, job, stderr)
+	return report, errors.Join(err, server.Stop(stop), <-served)
 }
 
 // listen takes the rendezvous' port and holds it from now on.

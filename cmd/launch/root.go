@@ -83,7 +83,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetGlobalNormalizationFunc(jobflags.Normalize)
 	job := jobflags.Bind(root.PersistentFlags())
 	root.AddCommand(newResume(job, stdout, stderr), newTrain(job, stdout, stderr), newCkpt(stdout, stderr))
-	root.AddCommand(newRun(job, stdout, stderr), newExpand(), newHarness(stdout), newEnv(stdout), newBench(stdout, stderr))
+	root.AddCommand(newRun(job, stdout, stderr), newExpand(), newHarness(stdout), newEnv(stdout), newBench(job, stdout, stderr))
 	return root
 }
 

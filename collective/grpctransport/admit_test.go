@@ -13,14 +13,19 @@ import (
 	"rejoin/collective/wire"
 )
 
-// events is a receiver that writes down the losses.
-type events struct{ lost chan error }
+// inbox is a receiver that keeps what arrives, and why peers were lost.
+type inbox struct {
+	messages chan *wire.Message
+	lost     chan error
+}
 
-func (e events) Deliver(_ int, m *wire.Message) { m.Release() }
-func (e events) Left(int)                       {}
-func (e events) Lost(_ int, err error)          { e.lost <- err }
+func newInbox() inbox { return inbox{make(chan *wire.Message, 1000), make(chan error, 10)} }
 
-func running(t *testing.T) (*Transport, events) {
+func (i inbox) Deliver(_ int, m *wire.Message) { i.messages <- m }
+func (i inbox) Left(int)                       {}
+func (i inbox) Lost(_ int, err error)          { i.lost <- err }
+
+func running(t *testing.T) (*Transport, inbox) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +40,7 @@ func running(t *testing.T) (*Transport, events) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := events{make(chan error, 10)}
+	e := newInbox()
 	if err := tr.Start(e); err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +55,21 @@ func running(t *testing.T) (*Transport, events) {
 // open opens a stream to tr with the given identity and returns its link.
 func open(t *testing.T, tr *Transport, run, generation, rank string) *link {
 	t.Helper()
-	l, ctx, err := newLink(0, tr.cfg.Peers[0], tr.cfg.dialOptions())
+	return openWith(t, tr, true, keyRun, run, keyGeneration, generation, keyRank, rank)
+}
+
+// openWith opens a stream to tr with the given metadata, and offers to share
+// memory or not.
+func openWith(t *testing.T, tr *Transport, share bool, md ...string) *link {
+	t.Helper()
+	l, ctx, err := newLink(0, tr.cfg.Peers[0], share, tr.cfg.dialOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = l.run(metadata.NewOutgoingContext(ctx, metadata.Pairs(keyRun, run, keyGeneration, generation, keyRank, rank)), DefaultConnectTimeout)
+		_ = l.run(metadata.NewOutgoingContext(ctx, metadata.Pairs(md...)), DefaultConnectTimeout)
 	}()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

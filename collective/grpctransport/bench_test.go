@@ -11,7 +11,11 @@ import (
 	"rejoin/collective/grpctransport"
 )
 
-// groups makes size connected groups over loopback or unix sockets.
+// networks are the ways that groups can be connected: over loopback, a unix
+// socket with a file, what ListenLocal gives, and the last without shared memory.
+var networks = []string{"tcp", "unix", "local", "grpc"}
+
+// groups makes size connected groups over one of the networks.
 func groups(tb testing.TB, size int, network string, change func(*collective.Config)) []*collective.Group {
 	tb.Helper()
 	listeners, peers := make([]net.Listener, size), make([]string, size)
@@ -20,7 +24,7 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 		switch network {
 		case "unix":
 			l, err = net.Listen("unix", fmt.Sprintf("%s/r%d", tb.TempDir(), r))
-		case "local":
+		case "local", "grpc":
 			l, err = grpctransport.ListenLocal(context.Background())
 		}
 		if err != nil {
@@ -30,7 +34,7 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 	}
 	out := make([]*collective.Group, size)
 	for r := range size {
-		tr, err := grpctransport.New(grpctransport.Config{Rank: r, Peers: peers, Listener: listeners[r], RunID: tb.Name(), Generation: 3})
+		tr, err := grpctransport.New(grpctransport.Config{Rank: r, Peers: peers, Listener: listeners[r], RunID: tb.Name(), Generation: 3, NoSharedMemory: network == "grpc"})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -57,7 +61,7 @@ func groups(tb testing.TB, size int, network string, change func(*collective.Con
 }
 
 func BenchmarkAllReduce(b *testing.B) {
-	for _, network := range []string{"tcp", "local"} {
+	for _, network := range []string{"grpc", "local"} {
 		for _, size := range []int{2, 4} {
 			for _, bytes := range []int{4, 44, 4 << 10, 64 << 10, 256 << 10, 4 << 20, 64 << 20} {
 				b.Run(fmt.Sprintf("%s/P=%d/%dB", network, size, bytes), func(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 )
 
 // codec passes messages through as they are. It takes *wire.Message to send,
-// whose payload buffer goes back to the pool when its bytes have left, and
-// *incoming to receive.
+// whose payload buffer goes back to the pool when its bytes have left, or of
+// whose payload only the place travels, and *incoming to receive.
 type codec struct{}
 
 // Name is the content subtype, so that a peer with another codec is refused.
@@ -22,7 +22,11 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("grpctransport: cannot send a %T", v)
 	}
-	out := mem.BufferSlice{mem.SliceBuffer(m.Append(make([]byte, 0, wire.HeaderLen)))}
+	head := m.Append(make([]byte, 0, wire.HeaderLen+wire.PlaceLen))
+	if m.Shared {
+		return mem.BufferSlice{mem.SliceBuffer(m.SendPlace().Append(head))}, nil
+	}
+	out := mem.BufferSlice{mem.SliceBuffer(head)}
 	if b := m.TakeBuffer(); b != nil {
 		out = append(out, mem.NewBuffer(b, wire.Payloads))
 	}

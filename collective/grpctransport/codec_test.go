@@ -59,6 +59,28 @@ func TestPayloadOffset(t *testing.T) {
 	}
 }
 
+// Of a payload in shared memory only the place travels.
+func TestCodecSendsPlaces(t *testing.T) {
+	at := wire.Place{Slot: 4, Turn: 9, Len: 1000}
+	m := wire.NewPlaced(outgoing(1000).Header, make([]byte, 1000), at, func(sent bool) {
+		if !sent {
+			t.Error("the slot was taken back after its place was sent")
+		}
+	})
+	out, err := codec{}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	var in incoming
+	if err := (codec{}).Unmarshal(out, &in); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := wire.DecodePlace(in.m.Bytes()); err != nil || got != at || !in.m.Shared {
+		t.Errorf("got %+v, %v, %+v", got, err, in.m.Header)
+	}
+}
+
 func TestCodecRefusesForeignTypes(t *testing.T) {
 	if _, err := (codec{}).Marshal("text"); err == nil {
 		t.Error("sent a string")

@@ -49,6 +49,9 @@ type Config struct {
 	// asked for a sign of life, at least 1 s, and KeepaliveTimeout how long that
 	// may take.
 	KeepaliveTime, KeepaliveTimeout time.Duration
+	// NoSharedMemory sends every payload over the connection, also to a peer on
+	// this host.
+	NoSharedMemory bool
 }
 
 // ErrConfig is wrapped by every error about a Config.

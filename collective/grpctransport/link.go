@@ -8,11 +8,13 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"rejoin/collective/shm"
 	"rejoin/collective/wire"
 )
 
@@ -29,17 +31,21 @@ type link struct {
 	ended  chan struct{}      // closed when err is set
 	stream grpc.ClientStream
 	err    error
+	share  bool        // offer the peer to share memory
+	shared *shm.Writer // that memory, nil if it is not shared; set with stream
 
+	givenUp   atomic.Bool // by a send whose operation ended
 	closeOnce sync.Once
 	mu        sync.Mutex
 	raw       net.Conn // below conn
 }
 
-// newLink returns a link and the context of its stream, which run wants.
-func newLink(rank int, addr string, options []grpc.DialOption) (*link, context.Context, error) {
+// newLink returns a link and the context of its stream, which run wants. The
+// link offers the peer to share memory if share is set.
+func newLink(rank int, addr string, share bool, options []grpc.DialOption) (*link, context.Context, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{
-		rank: rank, addr: addr, cancel: cancel,
+		rank: rank, addr: addr, cancel: cancel, share: share,
 		turn: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.turn <- struct{}{}
@@ -77,15 +83,23 @@ func (l *link) cut() {
 }
 
 // run opens the stream and returns why it ended, nil if the peer read it to the
-// end.
+// end or it was given up: the operation that did so knows a better reason.
 func (l *link) run(ctx context.Context, timeout time.Duration) error {
 	defer l.cancel()
-	l.err = l.open(ctx, timeout)
+	memory := l.memory()
+	if memory != nil {
+		defer memory.Close()
+		ctx = metadata.AppendToOutgoingContext(ctx, keyShared, memory.Offer())
+	}
+	l.err = l.open(ctx, timeout, memory)
 	if l.err == nil {
 		l.err = l.watch()
 	}
+	if l.givenUp.Load() {
+		l.err = errBroken
+	}
 	close(l.ended)
-	if errors.Is(l.err, io.EOF) {
+	if errors.Is(l.err, io.EOF) || errors.Is(l.err, errBroken) {
 		return nil
 	}
 	return l.err
@@ -94,12 +108,12 @@ func (l *link) run(ctx context.Context, timeout time.Duration) error {
 // open connects and waits until the peer has accepted the stream. It is the
 // peer's header that commits the stream: without it gRPC would keep every
 // payload for a retry.
-func (l *link) open(ctx context.Context, timeout time.Duration) error {
+func (l *link) open(ctx context.Context, timeout time.Duration, memory *shm.Writer) error {
 	late := errors.New("no answer")
 	timer := time.AfterFunc(timeout, l.cancel)
+	var accepted metadata.MD
 	stream, err := l.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+service+"/"+method)
 	if err == nil {
-		var accepted metadata.MD
 		if accepted, err = stream.Header(); err == nil && len(accepted.Get(keyRank)) == 0 {
 			err = stream.RecvMsg(new(incoming)) // refused: the status says why
 		}
@@ -114,6 +128,7 @@ func (l *link) open(ctx context.Context, timeout time.Duration) error {
 		return fmt.Errorf("connecting to %s: %w", l.addr, err)
 	}
 	l.stream = stream
+	l.shared = l.agreed(memory, accepted)
 	close(l.ready)
 	return nil
 }
@@ -143,7 +158,10 @@ func (l *link) send(ctx context.Context, m *wire.Message) error {
 		return err
 	}
 	defer func() { l.turn <- struct{}{} }()
-	stop := context.AfterFunc(ctx, l.cancel)
+	stop := context.AfterFunc(ctx, func() {
+		l.givenUp.Store(true)
+		l.cancel()
+	})
 	err := l.stream.SendMsg(m)
 	if !stop() && err != nil {
 		return errBroken

@@ -63,6 +63,7 @@ func work(ctx context.Context, rank int) error {
 	tr, err := grpctransport.New(grpctransport.Config{
 		Rank: rank, Peers: w.Addrs(), Listener: l, RunID: w.RunID,
 		KeepaliveTime: time.Second, KeepaliveTimeout: time.Second,
+		NoSharedMemory: os.Getenv("REJOIN_TEST_GRPC") != "",
 	})
 	if err != nil {
 		return err
@@ -132,7 +133,8 @@ func start(t *testing.T, server string, rank int) *process {
 
 // TestDeadAndFrozenProcesses ends or stops one of P processes in the midst of
 // its reductions. Every other must end in time with an error that names it,
-// whether the launcher explains it or the ranks are on their own.
+// whether the launcher explains it or the ranks are on their own, and whether
+// payloads are in memory shared with it or not.
 func TestDeadAndFrozenProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -149,6 +151,10 @@ func TestDeadAndFrozenProcesses(t *testing.T) {
 				})
 			}
 		}
+		t.Run(tt.name+"/no shared memory", func(t *testing.T) {
+			t.Setenv("REJOIN_TEST_GRPC", "1")
+			strike(t, 3, false, tt.signal, tt.within)
+		})
 	}
 }
 

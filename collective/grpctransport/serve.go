@@ -15,11 +15,17 @@ import (
 
 // serve takes one peer's stream from its first message to its end.
 func (t *Transport) serve(s grpc.ServerStream) error {
-	from, err := t.admit(s.Context())
+	from, offer, err := t.admit(s.Context())
 	if err != nil {
 		return err
 	}
-	if err := s.SendHeader(metadata.Pairs(keyRank, strconv.Itoa(t.cfg.Rank))); err != nil {
+	answer := metadata.Pairs(keyRank, strconv.Itoa(t.cfg.Rank))
+	memory := t.openShared(from, offer)
+	if memory != nil {
+		defer memory.Close()
+		answer.Set(keyShared, "taken")
+	}
+	if err := s.SendHeader(answer); err != nil {
 		t.lose(from, fmt.Errorf("accepting its connection: %w", err))
 		return err
 	}
@@ -35,12 +41,23 @@ func (t *Transport) serve(s grpc.ServerStream) error {
 			return err
 		case int(in.m.From) != from:
 			in.m.Release()
-			err := status.Errorf(codes.InvalidArgument, "a message of rank %d on the stream of rank %d", in.m.From, from)
-			t.lose(from, err)
-			return err
+			return t.refuse(from, fmt.Errorf("a message of rank %d on the stream of rank %d", in.m.From, from))
 		}
-		t.sink.Deliver(from, in.m)
+		m := in.m
+		if m.Shared {
+			if m, err = resolve(memory, m); err != nil {
+				return t.refuse(from, err)
+			}
+		}
+		t.sink.Deliver(from, m)
 	}
+}
+
+// refuse reports a peer that breaks the protocol, and returns its stream's end.
+func (t *Transport) refuse(from int, err error) error {
+	err = status.Error(codes.InvalidArgument, err.Error())
+	t.lose(from, err)
+	return err
 }
 
 // leave notes and passes on a goodbye.
@@ -55,10 +72,11 @@ func (t *Transport) leave(from int) {
 }
 
 // admit reads who opens a stream, and refuses strangers: another run's ranks,
-// another generation's, and a second stream of the same rank.
-func (t *Transport) admit(ctx context.Context) (int, error) {
-	refuse := func(format string, args ...any) (int, error) {
-		return 0, status.Error(codes.FailedPrecondition, fmt.Sprintf("rank %d refuses the connection: ", t.cfg.Rank)+fmt.Sprintf(format, args...))
+// another generation's, and a second stream of the same rank. It also returns
+// what memory the peer offers to share, empty for none.
+func (t *Transport) admit(ctx context.Context) (from int, offer string, err error) {
+	refuse := func(format string, args ...any) (int, string, error) {
+		return 0, "", status.Error(codes.FailedPrecondition, fmt.Sprintf("rank %d refuses the connection: ", t.cfg.Rank)+fmt.Sprintf(format, args...))
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	get := func(key string) string {
@@ -73,7 +91,7 @@ func (t *Transport) admit(ctx context.Context) (int, error) {
 	if g := get(keyGeneration); g != strconv.FormatUint(t.cfg.Generation, 10) {
 		return refuse("generation %q, expected %d; a rank of an earlier start is still running", g, t.cfg.Generation)
 	}
-	from, err := strconv.Atoi(get(keyRank))
+	from, err = strconv.Atoi(get(keyRank))
 	if err != nil || from < 0 || from >= len(t.cfg.Peers) || from == t.cfg.Rank {
 		return refuse("rank %q of %d", get(keyRank), len(t.cfg.Peers))
 	}
@@ -83,5 +101,5 @@ func (t *Transport) admit(ctx context.Context) (int, error) {
 		return refuse("rank %d is connected already; two processes have the same rank", from)
 	}
 	t.peers[from].came = true
-	return from, nil
+	return from, get(keyShared), nil
 }

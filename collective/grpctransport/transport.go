@@ -87,7 +87,7 @@ func (t *Transport) Start(r collective.Receiver) error {
 		if rank == t.cfg.Rank {
 			continue
 		}
-		l, ctx, err := newLink(rank, addr, t.cfg.dialOptions())
+		l, ctx, err := newLink(rank, addr, !t.cfg.NoSharedMemory, t.cfg.dialOptions())
 		if err != nil {
 			return errors.Join(err, t.Close(context.Background()))
 		}
@@ -111,6 +111,11 @@ func (t *Transport) connect(ctx context.Context, l *link) {
 	if err := l.run(ctx, t.cfg.ConnectTimeout); err != nil {
 		t.lose(l.rank, err)
 	}
+}
+
+// Outgoing returns a message to fill, in memory shared with that rank if it can.
+func (t *Transport) Outgoing(to int, h wire.Header, n int) *wire.Message {
+	return t.links[to].outgoing(h, n)
 }
 
 // Send passes m on, after waiting for the connection if need be.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,7 +32,7 @@ func each(tb testing.TB, gs []*collective.Group, f func(ctx context.Context, g *
 }
 
 func TestOperations(t *testing.T) {
-	for _, network := range []string{"tcp", "unix", "local"} {
+	for _, network := range networks {
 		for _, size := range []int{2, 3, 4} {
 			t.Run(fmt.Sprintf("%s/P=%d", network, size), func(t *testing.T) {
 				gs := groups(t, size, network, func(c *collective.Config) { c.SegmentBytes = 40 << 10 })
@@ -92,7 +95,13 @@ func exercise(ctx context.Context, g *collective.Group, n int) error {
 
 // What was sent before Close still arrives: rank 1 leaves at once.
 func TestCloseDeliversWhatWasSent(t *testing.T) {
-	gs := groups(t, 2, "tcp", nil)
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) { closeDelivers(t, groups(t, 2, network, nil)) })
+	}
+}
+
+func closeDelivers(t *testing.T, gs []*collective.Group) {
+	t.Helper()
 	buf := make([]float32, 2_000_000)
 	errs := each(t, gs, func(ctx context.Context, g *collective.Group) error {
 		mine := buf
@@ -233,18 +242,91 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Groups over gRPC leave no goroutines behind once they are closed.
+// Groups leave no goroutines and no shared memory behind once they are closed.
 func TestNoGoroutineOutlivesItsGroup(t *testing.T) {
-	for range 3 {
-		t.Run("group", func(t *testing.T) {
-			gs := groups(t, 3, "local", nil)
-			errs := each(t, gs, func(ctx context.Context, g *collective.Group) error { return g.Barrier(ctx) })
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			gs := groups(t, 3, network, nil)
+			errs := each(t, gs, func(ctx context.Context, g *collective.Group) error { return exercise(ctx, g, 10_000) })
 			if err := errors.Join(errs...); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	checkNoGoroutines(t, "rejoin/collective.(*", "rejoin/collective/grpctransport.(*", "google.golang.org/grpc")
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil && strings.Contains(string(maps), "memfd:rejoin") {
+		t.Errorf("shared memory is still mapped:\n%s", maps)
+	}
+}
+
+// A peer that takes nothing fills the shared memory, then its mailbox and the
+// connection's window; the sender's deadline holds all the same.
+func TestFullBuffersKeepTheDeadline(t *testing.T) {
+	for _, network := range []string{"local", "grpc"} {
+		t.Run(network, func(t *testing.T) {
+			gs := groups(t, 2, network, func(c *collective.Config) { c.Timeout, c.Grace = time.Second, 50*time.Millisecond })
+			if err := errors.Join(each(t, gs, func(ctx context.Context, g *collective.Group) error { return g.Barrier(ctx) })...); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			var late *collective.DeadlineError
+			if err := gs[0].Broadcast(t.Context(), make([]byte, 100<<20), 0); !errors.As(err, &late) || late.Rank != 1 {
+				t.Errorf("got %v, want a DeadlineError of rank 1", err)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// Shared memory changes no bit, and groups of one process do not meet in it.
+func TestSameBitsWithAndWithoutSharedMemory(t *testing.T) {
+	for _, size := range []int{2, 3, 4} {
+		t.Run(fmt.Sprintf("P=%d", size), func(t *testing.T) {
+			results := make([][][]float32, 3)
+			var all sync.WaitGroup
+			for i, network := range []string{"grpc", "local", "local"} {
+				gs := groups(t, size, network, nil)
+				all.Go(func() { results[i] = reduceAll(t, gs) })
+			}
+			all.Wait()
+			for i, run := range results[1:] {
+				for k := range run {
+					if !slices.EqualFunc(run[k], results[0][k], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+						t.Errorf("run %d: result %d has other bits through shared memory", i+1, k)
+					}
+				}
+			}
+		})
+	}
+}
+
+// reduceAll returns every rank's sums and means of several lengths.
+func reduceAll(t *testing.T, gs []*collective.Group) [][]float32 {
+	t.Helper()
+	lengths := []int{1, 1000, 16_384, 16_385, 262_145, 1_000_003}
+	out := make([][]float32, 2*len(lengths)*len(gs))
+	errs := each(t, gs, func(ctx context.Context, g *collective.Group) error {
+		r := rand.New(rand.NewPCG(1, uint64(g.Rank())))
+		mine := out[2*len(lengths)*g.Rank():]
+		for i, n := range lengths {
+			sum := make([]float32, n)
+			for i := range sum {
+				sum[i] = float32(r.NormFloat64() * math.Exp2(float64(r.IntN(30)-15)))
+			}
+			mean := slices.Clone(sum)
+			if err := errors.Join(g.AllReduceSum(ctx, sum), g.AllReduceMean(ctx, mean)); err != nil {
+				return err
+			}
+			mine[2*i], mine[2*i+1] = sum, mean
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	return out
 }
 
 // checkNoGoroutines fails the test if a goroutine stays in code whose function

@@ -112,6 +112,7 @@ type Header struct {
 	Tag    uint32 // the step of the plan that sent it
 	Lo, Hi uint64 // the elements in the payload, Lo ≤ Hi ≤ Length
 	From   uint32 // the sending rank
+	Shared bool   // a Place follows in the payload's stead
 }
 
 // ErrHeader is wrapped by every error of DecodeHeader.
@@ -129,7 +130,11 @@ func (h Header) Append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, h.Lo)
 	dst = le.AppendUint64(dst, h.Hi)
 	dst = le.AppendUint32(dst, h.From)
-	return append(dst, 0, 0, 0)
+	shared := byte(0)
+	if h.Shared {
+		shared = 1
+	}
+	return append(dst, shared, 0, 0)
 }
 
 // DecodeHeader reads what Append wrote; b must hold exactly HeaderLen bytes.
@@ -147,7 +152,7 @@ func DecodeHeader(b []byte) (Header, error) {
 			Op: Op(b[2]), DType: DType(b[3]),
 			Generation: le.Uint64(b[4:]), Seq: le.Uint64(b[12:]), Length: le.Uint64(b[20:]), Root: le.Uint32(b[28:]),
 		},
-		Tag: le.Uint32(b[32:]), Lo: le.Uint64(b[36:]), Hi: le.Uint64(b[44:]), From: le.Uint32(b[52:]),
+		Tag: le.Uint32(b[32:]), Lo: le.Uint64(b[36:]), Hi: le.Uint64(b[44:]), From: le.Uint32(b[52:]), Shared: b[56] == 1,
 	}
 	if h.Kind != Data && h.Kind != Notice {
 		return Header{}, fmt.Errorf("%w: kind %d", ErrHeader, b[1])
@@ -155,7 +160,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	if h.Lo > h.Hi || h.Hi > h.Length {
 		return Header{}, fmt.Errorf("%w: range [%d, %d) of %d", ErrHeader, h.Lo, h.Hi, h.Length)
 	}
-	if b[56]|b[57]|b[58] != 0 {
+	if b[56] > 1 || b[57]|b[58] != 0 {
 		return Header{}, fmt.Errorf("%w: reserved bytes % x", ErrHeader, b[56:])
 	}
 	return h, nil

@@ -7,14 +7,16 @@ import (
 
 // Message is one header and its payload.
 //
-// An outgoing message has one payload piece, from NewPayload or nil. An
-// incoming one has as many as the transport received it in. Whoever holds a
-// message last calls Release, once.
+// An outgoing message has one payload piece or none, in a buffer of the pool or
+// in shared memory. An incoming one has as many as the transport received it in.
+// Whoever holds a message last calls Release, once.
 type Message struct {
 	Header
 	Pieces  [][]byte
 	release func()
 	buf     *[]byte // of Payload, when this message owns it
+	place   Place   // of Payload, when the header says Shared
+	sent    bool    // the place has been
 }
 
 // NewOutgoing returns a message with an uninitialised payload of n bytes from
@@ -25,6 +27,15 @@ func NewOutgoing(h Header, n int) *Message {
 		m.buf = Payloads.Get(n)
 		m.Pieces = [][]byte{*m.buf}
 	}
+	return m
+}
+
+// NewPlaced returns an outgoing message whose payload is in shared memory, at a
+// place. release is told on Release whether the place was sent.
+func NewPlaced(h Header, payload []byte, at Place, release func(sent bool)) *Message {
+	h.Shared = true
+	m := &Message{Header: h, Pieces: [][]byte{payload}, place: at}
+	m.release = func() { release(m.sent) }
 	return m
 }
 
@@ -48,6 +59,13 @@ func (m *Message) TakeBuffer() *[]byte {
 	b := m.buf
 	m.buf, m.Pieces = nil, nil
 	return b
+}
+
+// SendPlace returns where the payload of a message from NewPlaced is. From then
+// on it is the receiver's, and the sender must not write it.
+func (m *Message) SendPlace() Place {
+	m.sent = true
+	return m.place
 }
 
 // Len returns the payload's size in bytes.

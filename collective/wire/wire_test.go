@@ -32,6 +32,28 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
+func TestSharedHeaderRoundTrip(t *testing.T) {
+	h := sample()
+	h.Shared = true
+	b := h.Append(nil)
+	if got, err := wire.DecodeHeader(b); err != nil || got != h || len(b) != wire.HeaderLen {
+		t.Errorf("got %+v, %v in %d bytes; want %+v", got, err, len(b), h)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	p := wire.Place{Slot: 1 << 31, Turn: 77, Len: 5}
+	b := p.Append(nil)
+	if got, err := wire.DecodePlace(b); err != nil || got != p || len(b) != wire.PlaceLen {
+		t.Errorf("got %+v, %v in %d bytes; want %+v", got, err, len(b), p)
+	}
+	for _, bad := range [][]byte{nil, b[:11], append(bytes.Clone(b), 0)} {
+		if _, err := wire.DecodePlace(bad); !errors.Is(err, wire.ErrPlace) {
+			t.Errorf("%d bytes: %v, want ErrPlace", len(bad), err)
+		}
+	}
+}
+
 func TestDecodeHeaderRefuses(t *testing.T) {
 	good := sample().Append(nil)
 	change := func(at int, v byte) []byte {
@@ -51,6 +73,7 @@ func TestDecodeHeaderRefuses(t *testing.T) {
 		"lo after hi": {change(36, 21), "range [21, 20) of 1000"},
 		"hi beyond":   {change(51, 1), "of 1000"},
 		"reserved":    {change(58, 1), "reserved"},
+		"shared":      {change(56, 2), "reserved"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := wire.DecodeHeader(tt.in)
@@ -138,6 +161,27 @@ func TestMessageOwnership(t *testing.T) {
 	in.Release()
 	if released != 1 {
 		t.Errorf("released %d times", released)
+	}
+}
+
+// Whoever lent the memory is told, once, whether its place was sent.
+func TestPlacedMessage(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		var told []bool
+		at, memory := wire.Place{Slot: 3, Turn: 2, Len: 8}, make([]byte, 8)
+		m := wire.NewPlaced(sample(), memory, at, func(sent bool) { told = append(told, sent) })
+		m.Payload()[7] = 9
+		if !m.Shared || m.Len() != 8 || memory[7] != 9 {
+			t.Errorf("%+v with %d bytes", m.Header, m.Len())
+		}
+		if sent && m.SendPlace() != at {
+			t.Error("it is at another place")
+		}
+		m.Release()
+		m.Release()
+		if len(told) != 1 || told[0] != sent || m.Payload() != nil {
+			t.Errorf("sent %v: told %v", sent, told)
+		}
 	}
 }
 

@@ -91,6 +91,21 @@ func add() {
 	finish()
 }
 
+func addScaled() {
+	n := function("addScaledAVX2", "dst", "func(dst, x, y []float32, a, nan float32)", "is addScaledGeneric for whole vectors; nan is the NaN to write.")
+	dst, x, y, a, nan := base("dst"), base("x"), base("y"), broadcast("a"), broadcast("nan")
+	eachVector(n, func(i reg.GPVirtual) {
+		s, unordered := load(at(y, i)), YMM()
+		VMULPS(a, s, s)
+		VADDPS(at(x, i), s, s)
+		const isNaN = 3 // a value and itself are unordered
+		VCMPPS(U8(isNaN), s, s, unordered)
+		VBLENDVPS(unordered, nan, s, s)
+		VMOVUPS(s, at(dst, i))
+	})
+	finish()
+}
+
 func axpy() {
 	n := function("axpyAVX2", "dst", "func(dst []float32, a float32, x []float32)", "is axpyGeneric for whole vectors.")
 	dst, x, a := base("dst"), base("x"), broadcast("a")

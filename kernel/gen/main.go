@@ -21,6 +21,7 @@ func main() {
 	relu()
 	reluBackward()
 	add()
+	addScaled()
 	axpy()
 	scale()
 	mseGrad()
