@@ -26,17 +26,17 @@ run() { (cd "$copy" && REJOIN_PYTHON=/nonexistent bin/launch harness "$@" 2>&1);
 # fit its place exactly: code that only looks like it may be another fault's.
 seeded() {
   local file=$copy/harness/testdata/faults/$1.patch
-  if ! patch -s -p1 -F0 -f --dry-run -d "$copy" <"$file" 2>&1; then
+  if ! (cd "$copy" && git apply --check "$file" 2>&1); then
     echo "the patch does not apply: the code has changed; make it anew"
     return
   fi
-  patch -s -p1 -F0 -d "$copy" <"$file"
+  (cd "$copy" && git apply "$file")
   if build 2>&1; then
     run --only "$2" || true
   else
     echo "the tree does not build with the patch: make it anew"
   fi
-  patch -s -R -p1 -F0 -d "$copy" <"$file"
+  (cd "$copy" && git apply -R "$file")
 }
 
 only=()
