@@ -108,10 +108,18 @@ func benchCheckpoint(ctx context.Context, o bench.Options, asJSON bool, stdout, 
 	if err != nil {
 		return err
 	}
+	return printReport(stdout, result, asJSON)
+}
+
+// printReport prints a benchmark's result, for people or as JSON.
+func printReport(w io.Writer, result interface {
+	WriteText(w io.Writer, heading func(string) string) error
+}, asJSON bool,
+) error {
 	if asJSON {
-		return writeJSON(stdout, result)
+		return writeJSON(w, result)
 	}
-	return result.WriteText(stdout, styleFor(stdout).Heading)
+	return result.WriteText(w, styleFor(w).Heading)
 }
 
 // pythonWithTorch is an interpreter, or why there is none.

@@ -45,10 +45,7 @@ all_reduce over gloo takes for the same, in turns with ours.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(stdout, result)
-			}
-			return result.WriteText(stdout, styleFor(stdout).Heading)
+			return printReport(stdout, result, asJSON)
 		},
 	}
 	cmd.Flags().IntVar(&rounds, "rounds", rounds, "let the two take turns `N` times")

@@ -61,8 +61,5 @@ func benchTrain(ctx context.Context, o trainbench.Options, asJSON bool, stdout, 
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return writeJSON(stdout, result)
-	}
-	return result.WriteText(stdout, styleFor(stdout).Heading)
+	return printReport(stdout, result, asJSON)
 }
