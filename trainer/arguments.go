@@ -63,9 +63,8 @@ type Arguments struct {
 	SplitBatches       bool  `arg:"accelerator_config.split_batches"`
 	EvenBatches        bool  `arg:"accelerator_config.even_batches"`
 	DispatchBatches    *bool `arg:"accelerator_config.dispatch_batches"` // nil: off, for tables
-	// JoinUnevenRanks is Rejoin's own, and wins over EvenBatches: a rank that has
-	// no rows left in an epoch's last round takes part without any.
-	JoinUnevenRanks bool `arg:"join_uneven_ranks"`
+	// UnevenRanks is Rejoin's own: unevenAsTrainer, unevenDrop or unevenJoin.
+	UnevenRanks string `arg:"uneven_ranks"`
 }
 
 // DefaultArguments are the Trainer's defaults.
@@ -76,7 +75,7 @@ func DefaultArguments() Arguments {
 		Optim: "adamw_torch_fused", LRSchedulerType: "linear", LRSchedulerInterval: everyUpdate,
 		Seed: 42, LoggingStrategy: "steps", LoggingSteps: 500, SaveStrategy: "steps", SaveSteps: 500,
 		EvalStrategy: "no", PerDeviceEvalBatchSize: 8, OnNaN: nanStop,
-		EvenBatches: true,
+		EvenBatches: true, UnevenRanks: unevenAsTrainer,
 	}
 }
 
@@ -88,17 +87,43 @@ func (a *Arguments) SamplerSeed() int64 {
 	return a.Seed
 }
 
+// What becomes of an epoch's last rows where they do not fill a round of all
+// ranks: uneven_ranks.
+const (
+	unevenAsTrainer = "trainer" // as dataloader_drop_last and even_batches say
+	unevenDrop      = "drop"    // they are left out, by torch's DistributedSampler too
+	unevenJoin      = "join"    // ranks without rows take part without any
+)
+
+// joins tells whether ranks may run out of rows.
+func (a *Arguments) joins() bool { return a.UnevenRanks == unevenJoin }
+
 // pads tells whether an epoch's last, short round is filled with its first rows.
-func (a *Arguments) pads() bool { return a.EvenBatches && !a.JoinUnevenRanks }
+func (a *Arguments) pads() bool { return a.EvenBatches && !a.joins() }
 
 // setUneven declares what to do with an epoch's last round where its rows do not
 // fill it: pad, drop or join.
 func (a *Arguments) setUneven(policy string) error {
-	if !slices.Contains([]string{"pad", "drop", "join"}, policy) {
+	a.EvenBatches, a.DataloaderDropLast = policy == "pad", policy == "drop"
+	switch policy {
+	case "pad":
+		a.UnevenRanks = unevenAsTrainer
+	case unevenDrop, unevenJoin:
+		a.UnevenRanks = policy
+	default:
 		return fmt.Errorf("--uneven-ranks: found %q, expected pad (repeat the epoch's first rows), drop (leave the last rows out) or join (ranks without rows take part without any)", policy)
 	}
-	a.EvenBatches, a.DataloaderDropLast, a.JoinUnevenRanks = policy == "pad", policy == "drop", policy == "join"
 	return nil
+}
+
+// validateUneven refuses two ways at once of dealing with an epoch's last rows.
+func (a *Arguments) validateUneven(refuse func(name string, found any, expected string)) {
+	switch {
+	case !slices.Contains([]string{unevenAsTrainer, unevenDrop, unevenJoin}, a.UnevenRanks):
+		refuse("uneven_ranks", a.UnevenRanks, "one of trainer (as dataloader_drop_last and even_batches say), drop, join")
+	case a.joins() && (a.DataloaderDropLast || a.DispatchesBatches()):
+		refuse("uneven_ranks", "join with dataloader_drop_last or accelerator_config.dispatch_batches", "one way to deal with an epoch's last, short round")
+	}
 }
 
 // DispatchesBatches tells whether rank 0 deals out the rows of a last, short round.
@@ -220,9 +245,7 @@ func (a *Arguments) Validate() error {
 	if _, err := a.optimizerOptions(); err != nil {
 		errs = append(errs, err)
 	}
-	if a.JoinUnevenRanks && (a.DataloaderDropLast || a.DispatchesBatches()) {
-		refuse("join_uneven_ranks", "True with dataloader_drop_last or accelerator_config.dispatch_batches", "one way to deal with an epoch's last, short round")
-	}
+	a.validateUneven(refuse)
 	oneOf("logging_strategy", a.LoggingStrategy, "no", "steps", "epoch")
 	oneOf("save_strategy", a.SaveStrategy, "no", "steps", "epoch", "best")
 	a.validateScheduler(refuse)

@@ -40,7 +40,7 @@ func (r *run) openEvaluation() error {
 	}
 	sampler := data.Sampler{
 		Rows: table.Len(), BatchSize: r.args.PerDeviceEvalBatchSize, WorldSize: r.group.Size(), Rank: r.group.Rank(),
-		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches || r.args.JoinUnevenRanks, SplitBatches: r.args.SplitBatches,
+		DropLast: r.args.DataloaderDropLast, EvenBatches: r.args.EvenBatches || r.args.joins(), SplitBatches: r.args.SplitBatches,
 		Sequential: true,
 	}
 	if err := sampler.Validate(); err != nil {

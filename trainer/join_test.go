@@ -78,6 +78,24 @@ func TestUnevenRanksJoin(t *testing.T) {
 	}
 }
 
+// Dropping leaves rows out, and repeats none, whichever sampler deals them out.
+func TestUnevenRanksDrop(t *testing.T) {
+	for _, name := range []string{trainer.SeedableRandom, trainer.Sequential, trainer.Distributed} {
+		r := joining(t, 4, 3, "per_device_train_batch_size=1", "num_train_epochs=1")
+		r.UnevenRanks, r.Sampler = "drop", name
+		trainRanks(t, r)
+		var seen []int
+		for rank := range 3 {
+			trace := readTrace(t, filepath.Join(r.OutputDir, fmt.Sprintf("trace-rank%d.json", rank)))
+			seen = append(seen, slices.Concat(trace.MicroBatches...)...)
+		}
+		slices.Sort(seen)
+		if len(seen) != 3 || len(slices.Compact(seen)) != 3 {
+			t.Errorf("%s: trained on rows %v, expected three of four once", name, seen)
+		}
+	}
+}
+
 // A rank without rows adds a zero gradient to the mean over all ranks; the loss
 // that is logged is the mean over those that had rows.
 func TestRankWithoutRowsAddsZeros(t *testing.T) {
@@ -111,7 +129,7 @@ func TestUnevenRanksAreDeclared(t *testing.T) {
 	r := joining(t, 11, 2, "accelerator_config.even_batches=false")
 	for _, c := range []struct{ policy, set, text string }{
 		{policy: "share", text: `--uneven-ranks: found "share", expected pad`},
-		{policy: "join", set: "accelerator_config.dispatch_batches=true", text: "join_uneven_ranks: found True with"},
+		{policy: "join", set: "accelerator_config.dispatch_batches=true", text: "uneven_ranks: found join with"},
 		{set: "per_device_train_batch_size=11", text: "set even_batches, drop_last or join"},
 	} {
 		r.UnevenRanks = c.policy

@@ -54,13 +54,13 @@ func newSampler(name string, args *Arguments, rows, worldSize, rank int) (sample
 	}
 	var s sampler = data.Sampler{
 		Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
-		DropLast: args.DataloaderDropLast, EvenBatches: args.pads(), Join: args.JoinUnevenRanks, SplitBatches: args.SplitBatches,
+		DropLast: args.DataloaderDropLast || args.UnevenRanks == unevenDrop, EvenBatches: args.pads(), Join: args.joins(), SplitBatches: args.SplitBatches,
 		DispatchBatches: args.DispatchesBatches(), Sequential: name == Sequential, Seed: args.SamplerSeed(),
 	}
 	if name == Distributed {
 		d := data.DistributedSampler{
 			Rows: rows, BatchSize: args.PerDeviceTrainBatchSize, WorldSize: worldSize, Rank: rank,
-			DropLastBatch: args.DataloaderDropLast, Join: args.JoinUnevenRanks,
+			DropLast: args.UnevenRanks == unevenDrop, DropLastBatch: args.DataloaderDropLast, Join: args.joins(),
 		}
 		if args.DataSeed != nil {
 			d.Seed = *args.DataSeed
