@@ -64,6 +64,8 @@ func noticeOf(err error, self int) notice {
 	cause := err
 	if p, ok := errors.AsType[*PeerError](err); ok {
 		cause = p.Cause
+	} else if a, ok := errors.AsType[*abortError](err); ok {
+		cause = a.cause // what it was doing tells the others nothing
 	}
 	text := cause.Error()
 	return notice{Peer: &peerNotice{failedRank(err, self), text[:min(len(text), maxReason)]}}

@@ -80,6 +80,10 @@ func TestNoticesRoundTrip(t *testing.T) {
 			t.Errorf("%T %v became %T %v", err, err, got, got)
 		}
 	}
+	aborted := noticeOf(&abortError{"barrier", 3, errors.New("rank 1 was killed")}, 2)
+	if p := aborted.Peer; p == nil || p.Cause != "rank 1 was killed" {
+		t.Errorf("a rank that gives up tells %+v, expected the cause alone", p)
+	}
 	long := noticeOf(errors.New(strings.Repeat("x", 1<<20)), 1)
 	if b, err := long.encode(); err != nil || len(b) > maxNotice {
 		t.Errorf("a long reason makes a notice of %d bytes, %v", len(b), err)
