@@ -56,7 +56,11 @@ func benchTrain(ctx context.Context, o trainbench.Options, asJSON bool, stdout, 
 	bar := newProgress(stderr, "racing")
 	defer bar.end()
 	o.Progress = bar.set
-	result, err := trainbench.Run(ctx, o)
+	var result *trainbench.Result
+	err = interruptible(ctx, func(ctx context.Context) (err error) {
+		result, err = trainbench.Run(ctx, o)
+		return err
+	})
 	bar.end()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package trainbench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -94,6 +95,25 @@ func TestRunReportsAFailure(t *testing.T) {
 	cancel()
 	if _, err := Run(ctx, o); err == nil {
 		t.Error("an ended context is no error")
+	}
+}
+
+// A race that is called off in mid-run ends the program, and leaves no files.
+func TestRunIsCalledOff(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{
+		Launch:    fakeLaunch(t, `case "$*" in *"--max-steps 10 "*) exit 0;; esac`+"\nexec sleep 1000\n"),
+		WorldSize: 2, Widths: []int{4, 2}, BatchSize: 8, Steps: 7, Rounds: 1,
+		Progress: func(int64, int64) { cancel() }, // after the short run
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 
