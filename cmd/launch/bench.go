@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -116,18 +113,6 @@ func benchCheckpoint(ctx context.Context, o bench.Options, asJSON bool, stdout, 
 		return err
 	}
 	return printReport(stdout, result, asJSON)
-}
-
-// interruptible measures until it is done or SIGINT or SIGTERM comes. Then it is
-// awaited still, so that its processes and temporary files are gone.
-func interruptible(ctx context.Context, measure func(context.Context) error) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := measure(ctx)
-	if ctx.Err() != nil {
-		return errors.New("interrupted: nothing was measured to its end")
-	}
-	return err
 }
 
 // printReport prints a benchmark's result, for people or as JSON.

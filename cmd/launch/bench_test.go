@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"rejoin/collective/bench"
@@ -118,20 +116,4 @@ func TestBenchTrain(t *testing.T) {
 	e := run(t, args("--nproc 2 bench train --layers 64,512,10 --batch 4 --steps 300 --rounds 1")...)
 	e.wants(t, 0, "2 workers, layers [64 512 10] (38410 parameters)", "launch train", "torch: skipped: ", "no-such-python")
 	run(t, args("bench train --layers 4")...).wants(t, 2, "has no layer")
-}
-
-// SIGTERM ends what is measured, which is awaited.
-func TestInterruptible(t *testing.T) {
-	awaited := false
-	err := interruptible(t.Context(), func(ctx context.Context) error {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		<-ctx.Done()
-		awaited = true
-		return ctx.Err()
-	})
-	if err == nil || !strings.Contains(err.Error(), "interrupted") || !awaited {
-		t.Errorf("%v, awaited %v", err, awaited)
-	}
 }

@@ -45,7 +45,9 @@ Exit codes: 0 fine, 1 it could not be done, 2 a wrong command line.`,
   launch ckpt convert --strip-prefix module. --add-prefix model. in.pt out.safetensors`,
 		Args: arguments(1, 2, "a checkpoint and the name of what to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, stdout, stderr)
+			return interruptible(cmd.Context(), func(ctx context.Context) error {
+				return f.run(ctx, args, stdout, stderr)
+			})
 		},
 	}
 	fs := cmd.Flags()
