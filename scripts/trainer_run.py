@@ -88,6 +88,7 @@ if args.process_index == 0:
     with open(os.path.join(case["out"], "history.json"), "w") as f:
         json.dump(trainer.state.log_history, f, indent=1)
 if torch.distributed.is_initialized():
-    # Left to the interpreter's exit, the group's threads can abort the process.
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # torch's threads can abort a process at the interpreter's own exit

@@ -60,11 +60,14 @@ def load(file, *args, map_location=None, **kwargs):
     return torch_load(file, *args, map_location=map_location, **kwargs)
 
 
-def leave():
-    """Ends the process group together: left to the interpreter's exit, its threads can abort the process."""
+def leave(code):
+    """Ends the ranks together, and not through the interpreter's exit, in which torch's threads can abort a process."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()  # every rank has its say before the first one's end ends the others
         torch.distributed.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 torch.load = load
@@ -79,10 +82,9 @@ try:
     trainer.train(resume_from_checkpoint=cmd.checkpoint)
 except RuntimeError:
     traceback.print_exc()
-    leave()
-    sys.exit(1)
+    leave(1)
 first = int(cmd.checkpoint.rstrip("/").rsplit("-", 1)[1]) if cmd.checkpoint else 0
 with open(os.path.join(cmd.output, f"trace-rank{training.process_index}.json"), "w") as f:
     json.dump({"rank": training.process_index, "world_size": training.world_size, "first_step": first, "micro_batches": seen}, f)
 print("resume: OK" if cmd.checkpoint else "training from scratch: OK", flush=True)
-leave()
+leave(0)

@@ -3,6 +3,7 @@ environment, for `launch bench train`.
 
 usage: peer.py WIDTHS BATCH STEPS    such as peer.py 64,256,10 32 100
 """
+import os
 import sys
 import torch
 import torch.distributed as dist
@@ -32,5 +33,6 @@ for step in range(steps):
     optimizer.zero_grad()
 dist.barrier()
 if dist.get_rank() == 0:
-    print("torch", torch.__version__)
+    print("torch", torch.__version__, flush=True)
 dist.destroy_process_group()
+os._exit(0)  # torch's threads can abort a process at the interpreter's own exit

@@ -103,6 +103,7 @@ if args.process_index == 0:
 json.dump(trace, open(os.path.join(out, f"trace-rank{args.process_index}.json"), "w"), indent=1)
 print("rank", args.process_index, "resume: OK" if resume else "training from scratch: OK")
 if torch.distributed.is_initialized():
-    # Left to the interpreter's exit, the group's threads can abort the process.
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # torch's threads can abort a process at the interpreter's own exit
