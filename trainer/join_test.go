@@ -78,6 +78,50 @@ func TestUnevenRanksJoin(t *testing.T) {
 	}
 }
 
+// A rank without rows takes its part in every bucket of the reduction.
+func TestUnevenRanksJoinInSeveralBuckets(t *testing.T) {
+	r := joining(t, 9, 2, "num_train_epochs=1")
+	r.Model = filepath.Join(t.TempDir(), "wide.yaml")
+	check(t, os.WriteFile(r.Model, []byte(`layers:
+  - {linear: [10, 600], name: "0"}
+  - relu
+  - {linear: [600, 600], name: "2"}
+  - relu
+  - {linear: [600, 1], name: "4"}
+loss: mse
+input: x
+target: y
+`), 0o666))
+	trainRanks(t, r)
+	again := t.TempDir()
+	trainRanks(t, &trainer.Request{Checkpoint: filepath.Join(r.OutputDir, "checkpoint-2"), OutputDir: again, WorldSize: 2})
+	sameFiles(t, filepath.Join(again, "checkpoint-3"), filepath.Join(r.OutputDir, "checkpoint-3"))
+	before, after := openCheckpoint(t, filepath.Join(r.OutputDir, "checkpoint-2")), openCheckpoint(t, filepath.Join(r.OutputDir, "checkpoint-3"))
+	for _, name := range []string{"0.weight", "2.weight", "4.weight"} {
+		a, _ := must[*tensor.StateDict](t)(before.Weights()).Get(name)
+		b, _ := must[*tensor.StateDict](t)(after.Weights()).Get(name)
+		if slices.Equal(floats(t, a), floats(t, b)) {
+			t.Errorf("%s did not move in the update that ends the epoch", name)
+		}
+	}
+}
+
+// Joined training evaluates as any other: the last round is filled, and what goes
+// beyond the data is cut off.
+func TestUnevenRanksJoinEvaluates(t *testing.T) {
+	var losses [2]any
+	for i, policy := range []string{"pad", "join"} {
+		r := joining(t, 8, 2, "max_steps=1", "eval_strategy=steps", "eval_steps=1", "per_device_eval_batch_size=1")
+		r.UnevenRanks, r.EvalData = policy, firstRows(t, 5)
+		trainRanks(t, r)
+		log := must[*hf.TrainerState](t)(openCheckpoint(t, filepath.Join(r.OutputDir, "checkpoint-1")).State()).LogHistory()
+		losses[i] = log[len(log)-1]["eval_loss"]
+	}
+	if losses[0] == nil || losses[0] != losses[1] {
+		t.Errorf("eval_loss %v padded, %v joined", losses[0], losses[1])
+	}
+}
+
 // Dropping leaves rows out, and repeats none, whichever sampler deals them out.
 func TestUnevenRanksDrop(t *testing.T) {
 	for _, name := range []string{trainer.SeedableRandom, trainer.Sequential, trainer.Distributed} {
