@@ -1,16 +1,12 @@
 package optim
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"rejoin/pyobj"
 )
@@ -171,22 +167,11 @@ func runSchedulersInTorch(t *testing.T, interpreter, dir string, cases []*intero
 	if err := os.WriteFile(input, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-c", schedulersInTorch, input)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
 	var got struct {
 		Torch string
 		Cases []torchRates
 	}
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	inTorch(t, interpreter, &got, schedulersInTorch, input)
 	t.Logf("continued by torch %s", got.Torch)
 	return got.Cases
 }

@@ -1,16 +1,12 @@
 package optim
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 )
 
 // continueSGD loads, for each scheduler, an SGD's and its own state into torch,
@@ -89,19 +85,8 @@ func TestInteropTorchContinuesSGD(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "start.json"), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-c", continueSGD, dir)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
 	var theirs map[string]sgdEnd
-	if err := json.Unmarshal(out, &theirs); err != nil {
-		t.Fatal(err)
-	}
+	inTorch(t, interpreter, &theirs, continueSGD, dir)
 	for name, want := range ours {
 		got := theirs[name]
 		if len(got.Values) != len(want.Values) || math.Abs(got.LR-want.LR) > 1e-16 {

@@ -48,6 +48,23 @@ func python(t *testing.T) string {
 	return "python3"
 }
 
+// inTorch runs a script on torch and decodes the JSON that it prints.
+func inTorch(t *testing.T, interpreter string, printed any, script string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, interpreter, append([]string{"-c", script}, args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if err := json.Unmarshal(out, printed); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+}
+
 // writeObject writes a state dict as torch.save does.
 func writeObject(t *testing.T, path string, object any) string {
 	t.Helper()
@@ -121,24 +138,13 @@ func TestInteropTorchContinues(t *testing.T) {
 	if err := os.WriteFile(input, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-c", continueInTorch, input, optimizer, scheduler)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
 	var got struct {
 		Torch  string
 		LR     float64
 		Steps  []int
 		Values [][]float64
 	}
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	inTorch(t, interpreter, &got, continueInTorch, input, optimizer, scheduler)
 	t.Logf("continued by torch %s", got.Torch)
 	if got.LR != s.LastLR()[0] {
 		t.Errorf("torch's learning rate is %v, ours %v", got.LR, s.LastLR()[0])
