@@ -19,7 +19,8 @@ type verdict struct {
 // unsuccessfully before the launcher signalled it, at that time, or when it was
 // declared failed, at the time of the declaration. An exit with a code of
 // peerFailed accuses another rank, so it is the first failure only when nothing
-// else failed. A declared rank whose process ended by itself is judged by how it ended.
+// else failed and the job was not told to stop: a rank may see others leave
+// before it is told itself. A declared rank whose process ended by itself is judged by how it ended.
 // outOfMemory tells that the kernel killed for want of memory meanwhile: a rank
 // that got a SIGKILL then is the first failure, as those that lived on may have
 // been too slow to answer before.
@@ -33,6 +34,9 @@ func judge(m *machine, outOfMemory bool) verdict {
 		if ok && (v.first < 0 || f.before(best)) {
 			v.first, best = i, f
 		}
+	}
+	if best.accusing && m.interrupted != 0 {
+		v.first, best = -1, failure{} // it means the ranks that were told to stop
 	}
 	v.frozen = best.frozen
 	for i := range v.exits {

@@ -25,6 +25,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.scenario from what t
 //	TIME escaped                                 processes outside the groups were found
 //	TIME declare RANK REASON
 //	TIME signal NAME
+//	TIME unsent RANK                             it had ended when the signal came
 //	TIME tick                                    the next deadline must be TIME
 //	verdict [out-of-memory]
 func TestMachineScenarios(t *testing.T) {
@@ -135,6 +136,8 @@ func step(t *testing.T, m *machine, words []string) []action {
 		return m.declare(slotOf(words[2]), strings.Join(words[3:], " "), now)
 	case "signal":
 		return m.signal(signalsByName[words[2]], now)
+	case "unsent":
+		m.notSent(slotOf(words[2]))
 	case "tick":
 		if at, ok := m.next(); !ok || at != now {
 			t.Errorf("%v: the next deadline is %v (%v)", words, at, ok)
